@@ -36,7 +36,7 @@ const EXAMPLES: &str = "\
 Examples:
   osjitter run --period 500us --ticks 10000      which ticker to use on this machine
   osjitter run --period 1ms -- ./my-loop         your own program in the same rounds
-  osjitter run --subject os-interval --why       why the latest ticks were late
+  osjitter run --subject os-interval --why       what delayed the worst ticks
   osjitter run --plan plan.toml --out results/mine
   osjitter run --period 1ms --print-plan > plan.toml
   osjitter new-plan plan.toml                    a plan with comments
@@ -49,7 +49,7 @@ Examples:
   osjitter doctor                                what makes ticks late on this machine
   osjitter bench clock
   osjitter bench timeout                         what a timeout around every wait costs
-  osjitter bench dispatch                        what a runtime that does not park saves
+  osjitter bench dispatch                        the cost of dispatch on a runtime that never parks
   osjitter top                                   the metered loops of running programs, live
   osjitter monitor --log jitter --listen 9891    lateness for days: interval files and metrics
   osjitter trace --pid 1234 --duration 10s       the timers of any program, and what delayed them
@@ -66,7 +66,7 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Write a plan with comments that explain its keys
     NewPlan(NewPlanArgs),
-    /// Find the shortest period that meets goals, or the best goals for a period
+    /// Find the shortest period that meets goals, or the best goals that hold at a period
     Find(Box<FindArgs>),
     /// Show a report or another result file in any format
     Report(ReportArgs),
@@ -83,9 +83,9 @@ pub enum Command {
     History(HistoryArgs),
     /// Show what makes ticks late on this machine and how to change it
     Doctor(DoctorArgs),
-    /// List the subjects and why some are not available here
+    /// List the subjects and show which cannot run here
     List(ListArgs),
-    /// Benchmark clocks, timeouts or a runtime by itself
+    /// Benchmark clocks, timeouts or task dispatch in isolation
     #[command(subcommand)]
     Bench(BenchCommand),
     /// Show how late the timers of any program are and what delayed them (Linux, root)
@@ -100,6 +100,7 @@ pub enum Command {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
     use std::fs;
     use std::path::Path;
 
@@ -107,6 +108,55 @@ mod tests {
     use clap::error::ErrorKind;
 
     use super::*;
+
+    /// Flags that mean something else in each command that has them.
+    const FLAGS_OF_COMMANDS: [&str; 16] = [
+        "command",
+        "cpu",
+        "duration",
+        "force",
+        "host",
+        "label",
+        "list",
+        "max-pairs",
+        "max-time",
+        "out",
+        "period",
+        "quiet",
+        "round-time",
+        "runtime",
+        "subject",
+        "ticks",
+    ];
+
+    /// Collects the help of each flag, by its name and the name of its value.
+    ///
+    /// A default, a repetition and a condition at the end are those of the command.
+    fn collect_help(
+        command: &clap::Command,
+        help: &mut BTreeMap<(String, Vec<String>), BTreeSet<String>>,
+    ) {
+        for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+            let Some(flag) = argument.get_long() else { continue };
+            let takes_values = argument.get_action().takes_values();
+            let values = argument.get_value_names().filter(|_| takes_values).unwrap_or_default();
+            let values = values.iter().map(ToString::to_string).collect();
+            let text = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            let ends = ["; repeat for", " [default", " ("].map(|end| text.find(end));
+            let end = ends.into_iter().flatten().min().unwrap_or(text.len());
+            help.entry((flag.to_owned(), values)).or_default().insert(text[..end].to_owned());
+        }
+        command.get_subcommands().for_each(|command| collect_help(command, help));
+    }
+
+    #[test]
+    fn equal_flags_have_equal_help() {
+        let mut help = BTreeMap::new();
+        collect_help(&Cli::command(), &mut help);
+        help.retain(|_, texts| texts.len() > 1);
+        let differing: BTreeSet<&str> = help.keys().map(|(flag, _)| flag.as_str()).collect();
+        assert_eq!(differing, FLAGS_OF_COMMANDS.into(), "{help:#?}");
+    }
 
     /// Parses the command of a line without its comment, pipe or redirection.
     fn parse_command(line: &str) -> Option<Vec<String>> {

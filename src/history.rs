@@ -41,7 +41,7 @@ pub struct HistoryArgs {
     /// List only runs of this kind, as numbered in the table
     #[arg(long, value_name = "N", value_parser = parse_index)]
     pub kind: Option<usize>,
-    /// Format to print to stdout
+    /// Output format
     #[arg(long, value_parser = parser([Format::Table, Format::Json]), default_value = "table")]
     pub format: Format,
 }

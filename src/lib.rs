@@ -22,7 +22,7 @@ mod doctor; // lists settings of the machine that make ticks late
 mod find; // searches for the shortest period that meets a goal
 mod gate; // decides whether B is later than A, than a baseline, than a limit
 mod history; // lists the runs in a directory
-mod list; // lists the subjects, and why some are not available here
+mod list; // lists the subjects and shows which cannot run here
 mod merge; // merges several reports
 mod monitor; // probes and meters for days: interval files, metrics, limits
 mod run; // measures one plan: live view, report, pictures

@@ -14,7 +14,7 @@ use render::formats::{Format, parser};
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Format to print to stdout
+    /// Output format
     #[arg(long, value_parser = parser([Format::Table, Format::Json]), default_value = "table")]
     pub format: Format,
 }

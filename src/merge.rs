@@ -30,7 +30,7 @@ pub struct MergeArgs {
     /// Accept reports of different plans and record a warning
     #[arg(long)]
     pub force: bool,
-    /// File to write [default: stdout]
+    /// Write to this file instead of stdout
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

@@ -229,15 +229,15 @@ def measure_doctor(run):
     with quota(0.2) as enter:
         throttled = prove("doctor-quota", "--subject", "os-interval", enter=enter)
     item = next(item for item in throttled["items"] if item["key"] == "quota")
-    found = {"no handicap: nothing, once more": list_differences(plain, "again"),
+    found = {"no handicap: no change (control)": list_differences(plain, "again"),
              "timer slack of 10 ms: timer slack 1 ns": list_differences(slack, "slack"),
-             "timer slack of 10 ms: nothing, once more": list_differences(slack, "again")}
+             "timer slack of 10 ms: no change (control)": list_differences(slack, "again")}
     for neighbour, checkup in (("busy", busy), ("real-time", preempted)):
-        for change, key in (("CPU 0 alone", "cpu-0"), ("CPU 1 alone", "cpu-1"), ("nothing, once more", "again")):
+        for change, key in (("CPU 0 only", "cpu-0"), ("CPU 1 only", "cpu-1"), ("no change (control)", "again")):
             found[f"{neighbour} neighbour on CPU 0: {change}"] = list_differences(checkup, key)
     found |= {"quota of 20 %: the line of the doctor": [item["weight"], item["value"]],
               "quota of 20 %: reasons of the fitness": [r["cause"] for r in throttled["proof"]["fitness"]["reasons"]],
-              "quota of 20 %: nothing, once more": list_differences(throttled, "again"),
+              "quota of 20 %: no change (control)": list_differences(throttled, "again"),
               "load average while it ran": os.getloadavg()}
     run.path("found.json").write_text(json.dumps(found, indent=1) + "\n")
 

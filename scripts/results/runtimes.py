@@ -150,7 +150,7 @@ def versions():
 
 
 def read_rows(report, details, period_ns):
-    """Returns the rows of a period, the least late at the median first: timer, how it waits, name and summary."""
+    """Returns the rows of a period, the lowest median first: timer, how it waits, name and summary."""
     summaries = {subject["name"]: subject["summary"] for subject in report["subjects"]
                  if subject["period_ns"] == period_ns and subject["summary"]}
     labels = {name: (f"*{text}*", waits) for name, (text, waits) in CONTROLS.items()}
@@ -194,8 +194,8 @@ def describe_wheels(rows):
     wheels = [name for name in late if timers[name].waits.startswith(MILLISECOND_WHEEL)]
     others = [late[name] for name in late if name not in wheels]
     names = " and ".join(f"{name} ({format_cell(late[name])} at the median)" for name in wheels)
-    return (f"The timers of {names} are in a wheel with slots of a millisecond. The others have no such slots; the latest of them is "
-            f"{format_cell(max(others))} late at the median.")
+    return (f"The timers of {names} are in a wheel with slots of a millisecond. The others have no such slots; the slowest of them has a median lateness of "
+            f"{format_cell(max(others))}.")
 
 
 ABOUT_COLUMNS = ("A tick is missed if it had not arrived when the next one was due; one wake-up then serves several ticks, which costs "
@@ -217,7 +217,7 @@ def write_page(run, report, details, tables):
 def put_tables(run, report, details, tables):
     """Puts the difference between wheels and other timers into the README, and all tables into the book."""
     period_ns = next(iter(tables))
-    origin = f"From [`report.json.gz`](results/{run.name}/report.json.gz): {machine_and_day(report)}."
+    origin = f"Source: [`report.json.gz`](results/{run.name}/report.json.gz). {machine_and_day(report)}."
     page = f"[`runtimes.md`](results/{run.name}/runtimes.md)"
     wheels = describe_wheels(read_rows(report, details, period_ns))
     put("league of runtimes", f"""{wheels} Each waited for the same deadlines every {format_cell(period_ns)}, in the same rounds; [the

@@ -59,7 +59,7 @@ def reference(run):
 {readme_table(run)}
 ```
 
-From [`report.html`]({directory}/report.html), which is to be downloaded and opened: {machine_and_day(report)}.""")
+Source: [`report.html`]({directory}/report.html) (download it to view it). {machine_and_day(report)}.""")
     put("reference table", f"""![Lateness against its price]({directory}/tradeoff.svg)
 
 ```text
@@ -70,8 +70,8 @@ From [`report.html`]({directory}/report.html), which is to be downloaded and ope
 
 ![Lateness over time]({directory}/over-time.svg)
 
-From [`{REFERENCE}`]({directory}/{REFERENCE}): {machine_and_day(report)}. [`report.html`]({directory}/report.html) is the page, to be
-downloaded and opened.""")
+Source: [`{REFERENCE}`]({directory}/{REFERENCE}). {machine_and_day(report)}. [`report.html`]({directory}/report.html) is the
+page (download it to view it).""")
 
     put("reference card", f"![The card of the reference run]({directory}/card.svg)")
 
@@ -128,7 +128,7 @@ CPU time as a share of one core:
 
 {table_by_period(report["subjects"], format_core_share)}
 
-From [`report.json.gz`](results/{run.name}/report.json.gz): {machine_and_day(report)}.""")
+Source: [`report.json.gz`](results/{run.name}/report.json.gz). {machine_and_day(report)}.""")
     index(run.name, [(f"`{run.name}`", "report.json.gz")], report["host"], "`scripts/results/publish.py spin`")
 
 
@@ -168,7 +168,7 @@ def timeouts(run):
 {table}
 ```
 
-From [`{directory}/timeout.json`]({directory}/timeout.json), all workloads and the published figures of
+Source: [`{directory}/timeout.json`]({directory}/timeout.json), all workloads and the published figures of
 bench-tokio-timeout in [`timeout.txt`]({directory}/timeout.txt): {machine_and_day(report)}.""")
 
     labels = {("timeout", "tokio"): "`tokio::time::timeout`", ("reused-sleep", "tokio"): "one `Sleep`, reset",
@@ -213,7 +213,7 @@ def dispatch(run):
 
 {rows}
 
-From [`dispatch.md`](results/{run.name}/dispatch.md): {machine(host)}.
+Source: [`dispatch.md`](results/{run.name}/dispatch.md). {machine(host)}.
 [`peers-dispatch.md`](results/{run.name}/peers-dispatch.md) compares nexus-async-rt with the same code in the same rounds.""")
     index(run.name, [(f"`{run.name}`", "dispatch.md"), ("compared with nexus-async-rt", "peers-dispatch.md")], host,
           "`osjitter bench dispatch`")
@@ -246,7 +246,7 @@ after a second: difference from the clock of the operating system. {origin}. Mad
 {run.path("clock.txt").read_text().rstrip()}
 ```
 
-From [`clock.json`]({directory}/clock.json): {origin}.
+Source: [`clock.json`]({directory}/clock.json). {origin}.
 
 Compared with other crates, in one program:
 
@@ -255,7 +255,7 @@ Compared with other crates, in one program:
 *Out of order* counts readings of {threads} threads at once that were earlier than one that another thread had already
 published. `elapsed_unordered` ends with an unordered reading, without the guarantee of `MonotonicInstant`. *Shared maximum* is an
 unordered reading followed by an update of one word that all threads share. The `MonotonicInstant` of the crate tach 0.2 works this
-way. From [`peers-clock.json`]({directory}/peers-clock.json), the same machine and hour.""")
+way. Source: [`peers-clock.json`]({directory}/peers-clock.json), the same machine and hour.""")
     read_ns = {cost["clock"]: cost["median_ns"] for cost in report["costs"] if cost["threads"] == 1}
     put("clock figures", f"""A reading of `tach::Instant` takes {read_ns['tach-instant']:.1f} ns, compared with {read_ns['std']:.1f} ns for `std::time::Instant`:
 {machine(report['host'])}, clock source {report['host']['clock_source']}; from
@@ -304,7 +304,7 @@ def slots(run):
         f"# Slots of a group: lateness against CPU time\n\n{about} {origin}; commit {report['commit']}; "
         f"made by `scripts/results/publish.py slots`.\n\n{table}\n")
     if not run.short:
-        put("slots", f"{about}\n\n{table}\n\nFrom [`slots.json`](results/{run.name}/slots.json): {origin}.")
+        put("slots", f"{about}\n\n{table}\n\nSource: [`slots.json`](results/{run.name}/slots.json). {origin}.")
         index(run.name, [(f"`{run.name}`", "slots.md")], report["host"], "`scripts/results/publish.py slots`")
 
 
@@ -313,7 +313,7 @@ def find(run):
     # The first table and the verdict on the machine; the file has the rest.
     first, *_, last = run.report_output("find.json").split("\n\n")
     command = f"`osjitter {FIND_COMMAND}`"
-    put("found periods", f"```text\n{first}\n\n{last.rstrip()}\n```\n\nFrom [`{directory}/find.json`]({directory}/find.json), which "
+    put("found periods", f"```text\n{first}\n\n{last.rstrip()}\n```\n\nSource: [`{directory}/find.json`]({directory}/find.json), which "
         f"[`find.svg`]({directory}/find.svg) draws: {command}, {machine_and_day(found)}.")
     index(run.name, [(f"`{run.name}`", "find.json"), ("picture", "find.svg")], found["host"], command)
 
@@ -322,7 +322,7 @@ def doctor(run):
     checkup, directory = run.load("doctor.json"), f"results/{run.name}"
     text = run.report_output("doctor.json")
     proof = text[text.index("os-interval each"):].rstrip()
-    put("doctor proof", f"```text\n{proof}\n```\n\nFrom [`{directory}/doctor.json`]({directory}/doctor.json): "
+    put("doctor proof", f"```text\n{proof}\n```\n\nSource: [`{directory}/doctor.json`]({directory}/doctor.json). "
         f"{machine_and_day(checkup)}. "
         f"Its findings with injected handicaps: [`found.json`]({directory}/found.json).")
     index(run.name, [(f"`{run.name}`", "doctor.json"), ("found", "found.json")], checkup["host"],
@@ -333,7 +333,7 @@ def settings(run):
     checkup, directory = run.load("settings.json"), f"results/{run.name}"
     text = run.report_output("settings.json")
     proof = text[text.index("os-interval each"):].rstrip()
-    put("proof of user settings", f"```text\n{proof}\n```\n\nFrom [`{directory}/settings.json`]({directory}/settings.json): "
+    put("proof of user settings", f"```text\n{proof}\n```\n\nSource: [`{directory}/settings.json`]({directory}/settings.json). "
         f"{machine_and_day(checkup)}.")
     index(run.name, [(f"`{run.name}`", "settings.json")], checkup["host"], "`scripts/results/publish.py settings` as root")
 
@@ -357,7 +357,7 @@ program, they named {for_service} of {busy_threads} busy threads.
 - {difference['pairs']} pairs of runs, with and without the recording, show {shown} in the median lateness of `os-interval` at 1 ms: the 95 %
   interval is {low / 1e3:+.1f} us to {high / 1e3:+.1f} us.
 
-From [`flight.json`](results/{run.name}/flight.json): {machine(result['host'])}.""")
+Source: [`flight.json`](results/{run.name}/flight.json). {machine(result['host'])}.""")
     index(run.name, [(f"`{run.name}`", "flight.json")], result["host"], "`scripts/results/publish.py flight` as root")
 
 

@@ -46,7 +46,7 @@ def main():
     put("clock drift", f"""{table}
 
 Difference from the clock of the operating system, all clocks in one process. `std::time::Instant` is that clock, and shows the
-resolution of the comparison. From [`clock-drift.json`](results/{args.name}/clock-drift.json): {machine(host)}, clock source
+resolution of the comparison. Source: [`clock-drift.json`](results/{args.name}/clock-drift.json). {machine(host)}, clock source
 {drift['clock_source']}.""")
     index(args.name, [(f"`{args.name}`", "clock-drift.json")], host, "`scripts/studies/clock-drift.py`")
 

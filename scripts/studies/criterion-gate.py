@@ -74,7 +74,7 @@ def describe(counts, name, host):
     return (f"A suite of six benchmarks was gated with one of them slowed by 5 %: {counts['slowed_found']} of {counts['slowed_gates']} gates "
             f"found it, in {slowed['median']:.0f} s at the median and {slowed['longest']:.0f} s at most. Of {counts['unchanged_gates']} gates "
             f"of the same suite without a change, {counts['unchanged_alarms']} raised an alarm; they took {unchanged['median']:.0f} s at the "
-            f"median. From [`criterion-gate.json`](results/{name}/criterion-gate.json): {machine(host)}.")
+            f"median. Source: [`criterion-gate.json`](results/{name}/criterion-gate.json). {machine(host)}.")
 
 
 def main():

@@ -84,7 +84,7 @@ def describe(counts, name, host):
     found = sum(row["clearly worse"] for kind, row in counts["kinds"].items() if kind.endswith("slower"))
     return (f"Of {counts['unchanged_screens']} screens of unchanged programs, {counts['unchanged_alarms']} ended with *clearly worse*. Of "
             f"{counts['slower_screens']} screens of slower ones, {found} did, and {counts['slower_passed']} passed. The longest took "
-            f"{counts['longest_s']:.1f} s. From [`gate-screens.json`](results/{name}/gate-screens.json): {machine(host)}.")
+            f"{counts['longest_s']:.1f} s. Source: [`gate-screens.json`](results/{name}/gate-screens.json). {machine(host)}.")
 
 
 def main():

@@ -196,7 +196,7 @@ def publish(name, report, tables):
     origin = f"{pages.machine(report['host'])}, {report['started_utc'][:10]}"
     (directory / "oracle.md").write_text(f"# The precise mode and an oracle\n\n{origin}; written by `scripts/studies/precise-oracle.py` from "
                                          f"[`{REPORT}`]({REPORT}).\n\n" + "\n\n".join(tables) + "\n")
-    pages.put("precise mode", f"{tables[0]}\n\nFrom [`{REPORT}`](results/{name}/{REPORT}): {origin}.")
+    pages.put("precise mode", f"{tables[0]}\n\nSource: [`{REPORT}`](results/{name}/{REPORT}). {origin}.")
     pages.index(name, [(f"`{name}`", "oracle.md")], report["host"], "`scripts/studies/precise-oracle.py`")
 
 

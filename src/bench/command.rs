@@ -20,7 +20,7 @@ use render::formats::{Format, Rendering, parser};
 
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// Write the report and its pictures into this directory
+    /// Directory for the results [default: none]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Output format

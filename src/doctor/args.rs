@@ -31,7 +31,7 @@ Root is not required; unreadable settings and missing permissions are listed. Co
 
 --try runs a command of yours before each round of its setting, without a shell, and --undo runs one after it. The setting is \
 also undone on an interrupt, and even if osjitter is killed. With --try, the built-in settings are left out unless --built-in is \
-given; one row still changes nothing. If a command fails, the setting is undone and the exit code is 4.")]
+given; one control row applies no setting. If a command fails, the setting is undone and the exit code is 4.")]
 pub struct DoctorArgs {
     /// CPU to examine if CPUs differ [default: the last one allowed]
     #[arg(long, value_name = "N", value_parser = units::parse_index)]
@@ -41,7 +41,7 @@ pub struct DoctorArgs {
     pub prove: bool,
     #[command(flatten)]
     pub proof: ProveArgs,
-    /// Include the result of another tool (repeatable): cyclictest --json, oslat --json,
+    /// Include the result of another tool; repeat for several: cyclictest --json, oslat --json,
     /// jitterdebugger, hwlatdetect, rtla's hist mode
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub import: Vec<PathBuf>,
@@ -59,29 +59,29 @@ pub struct DoctorArgs {
 /// Arguments of a proof.
 #[derive(Debug, Args)]
 pub struct ProveArgs {
-    /// Subject to measure with --prove (repeatable) [default: os-interval and tokio-interval]
+    /// Subject to measure with --prove; repeat for several [default: os-interval and tokio-interval]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, requires = "prove")]
     pub subject: Vec<Subjects>,
-    /// Measure a setting of yours with --prove: its name, and the command that applies it (repeatable)
+    /// Measure a setting of yours with --prove: its name, and the command that applies it; repeat for several
     #[arg(id = "try", long = "try", value_name = "NAME=COMMAND", value_parser = NamedCommand::from_str, requires = "prove")]
     pub tries: Vec<NamedCommand>,
-    /// Command that undoes the --try before it, after each of its rounds (repeatable)
+    /// Command that undoes the --try before it, after each of its rounds; repeat for several
     #[arg(long, value_name = "COMMAND", value_parser = Program::from_str, requires = "try")]
     pub undo: Vec<Program>,
     /// Measure the built-in settings in addition to those of --try
     #[arg(long, requires = "try")]
     pub built_in: bool,
-    /// Load during the rounds of all settings with --prove, as in `osjitter run`
+    /// Load to run alongside the subjects: cpu:2, memory, io, softirq, tasks:100x50us or a command
+    /// (with --prove)
     #[arg(long, value_name = "LOAD", default_value_t, value_parser = load_parser(), hide_possible_values = true, requires = "prove")]
     pub load: Load,
-    /// Nominal period with --prove [default: 500us]
+    /// Nominal period (with --prove) [default: 500us]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, requires = "prove")]
     pub period: Option<Duration>,
     /// Time limit of --prove
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, requires = "prove", default_value = "90s")]
     pub max_time: Duration,
-    /// Random seed of --prove for the order and the phases of rounds [default: random, recorded in
-    /// the JSON]
+    /// Random seed for round order and phase [default: random, recorded in the output]
     #[arg(long, value_name = "N", value_parser = units::parse_seed, requires = "prove")]
     pub seed: Option<u64>,
     /// Print only errors to stderr

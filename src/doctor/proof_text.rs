@@ -36,7 +36,7 @@ fn heading(proof: &Proof, proved: &Proved) -> String {
 /// Returns a row per setting, and another one for each further number that changes.
 fn table(proved: &Proved) -> Table {
     let mut table = Table::new(TITLES, 1).with_words_last();
-    table.row(cells("as it is", Some(&proved.baseline), ""));
+    table.row(cells("current settings", Some(&proved.baseline), ""));
     for row in &proved.rows {
         let (figures, changes) = match &row.outcome {
             Outcome::Measured { figures, differences } => {
@@ -46,12 +46,22 @@ fn table(proved: &Proved) -> Table {
             Outcome::Failed { .. } => (None, vec!["not measured".to_owned()]),
         };
         let first = changes.first().map_or("", String::as_str);
-        table.row(cells(&row.setting, figures, first));
+        table.row(cells(&setting_name(row), figures, first));
         for change in changes.iter().skip(1) {
             table.row(["", "", "", "", change]);
         }
     }
     table
+}
+
+/// Returns the name of a setting. Files of 0.2.0 have other names for two built-in ones.
+fn setting_name(row: &Row) -> String {
+    let is_built_in = row.commands.is_none();
+    match row.key.strip_prefix("cpu-") {
+        Some(cpu) if is_built_in => format!("CPU {cpu} only"),
+        None if is_built_in && row.key == "again" => "no change (control)".to_owned(),
+        _ => row.setting.clone(),
+    }
 }
 
 fn cells(name: &str, figures: Option<&Figures>, change: &str) -> Vec<String> {
@@ -117,7 +127,7 @@ fn row_advice(row: &Row) -> Option<Item> {
     }
     let changes = format_differences(differences).join(", ");
     Some(Item {
-        text: format!("{} makes ticks less late: {changes}", row.setting),
+        text: format!("{} makes ticks less late: {changes}", setting_name(row)),
         detail: None,
         command: Some(row.keep.clone()),
     })
@@ -134,9 +144,9 @@ fn notes(proof: &Proof) -> Vec<String> {
     for row in proof.subjects.iter().flat_map(|proved| &proved.rows) {
         let note = match &row.outcome {
             Outcome::NotPermitted { reason, needs } => {
-                format!("{}: not permitted ({reason}); it needs {needs}.", row.setting)
+                format!("{}: not permitted ({reason}); it requires {needs}.", setting_name(row))
             }
-            Outcome::Failed { reason } => format!("{}: not measured: {reason}.", row.setting),
+            Outcome::Failed { reason } => format!("{}: not measured: {reason}.", setting_name(row)),
             Outcome::Measured { .. } => continue,
         };
         if !named.contains(&row.setting.as_str()) {
@@ -146,7 +156,7 @@ fn notes(proof: &Proof) -> Vec<String> {
     }
     notes.push(format!(
         "Changes compare the median round with that of the same rounds without the setting; p50, p99 and CPU cover all \
-         ticks. At most {:.0} % of proofs show a change that does not exist.",
+         ticks. The chance of any false change in a proof is at most {:.0} %.",
         proof.alpha * 100.0
     ));
     notes

@@ -27,8 +27,8 @@ A goal is p50, p90, p99, p99.9, p99.99 or mean of the lateness, missed (in perce
 one core). missed<1e-3 is a goal for the rate of misses, with a bound over rounds for stalls of any length, or of at \
 most --max-stall. All goals must hold. Each period is measured in rounds, and its confidence intervals are compared with the \
 goals. If these leave a period undecided, it is measured again with four times the ticks, as long as there is time. Each \
-ticker is measured at most 10 times (looks), so that its result is correct with 95 % confidence. The results are written \
-to the directory given by --out, as JSON and as a picture.
+ticker is measured at most 10 times; the error rate is shared among these, so the result holds with 95 % confidence. The \
+results are written to the directory given by --out, as JSON and as a picture.
 
 Exit codes: 0 done, whatever was found; 2 bad usage, or goals that cannot hold; 4 not measured or interrupted.")]
 pub struct FindArgs {
@@ -49,10 +49,11 @@ pub struct FindArgs {
     /// osjitter list, except spin]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, help_heading = "Search")]
     pub subject: Vec<Subjects>,
-    /// Runtime of tokio subjects; repeat for several [default: current-thread]
+    /// Runtime of tokio subjects: current-thread, multi-thread or multi-thread:N; repeat for
+    /// several [default: current-thread]
     #[arg(long, value_name = "KIND", value_parser = runtime_parser(), hide_possible_values = true, help_heading = "Search")]
     pub runtime: Vec<Runtime>,
-    /// Load to run alongside the tickers, as for osjitter run: cpu:2, memory, io, softirq,
+    /// Load to run alongside the subjects: cpu:2, memory, io, softirq,
     /// tasks:100x50us or a command
     #[arg(long, value_name = "LOAD", default_value_t, value_parser = load_parser(), hide_possible_values = true, help_heading = "Search")]
     pub load: Load,
@@ -68,13 +69,13 @@ pub struct FindArgs {
     /// Scheduling class while measuring: fifo:N, rr:N or other
     #[arg(long, value_name = "CLASS", value_parser = sched_parser(), hide_possible_values = true, help_heading = "Machine")]
     pub sched: Option<Sched>,
-    /// Random seed for the order and the phases of rounds [default: random, recorded in the file]
+    /// Random seed for round order and phase [default: random, recorded in the output]
     #[arg(long, value_name = "N", value_parser = units::parse_seed, help_heading = "Search")]
     pub seed: Option<u64>,
-    /// Directory for find.json and find.svg [default: results/ and the UTC time]
+    /// Directory for the results [default: results/ and the UTC time]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub out: Option<PathBuf>,
-    /// Format to print to stdout
+    /// Output format
     #[arg(long, value_parser = parser([Format::Table, Format::Json, Format::Markdown]), default_value = "table", help_heading = "Output")]
     pub format: Format,
     /// Print only errors to stderr

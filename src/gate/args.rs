@@ -129,20 +129,20 @@ pub struct GateArgs {
     /// Maximum number of pairs of rounds, at least 24 [default: 400; 200 with --baseline or --duet]
     #[arg(long, alias = "max-rounds", value_name = "N", value_parser = parse_pairs)]
     pub max_pairs: Option<u64>,
-    /// Time limit; looks that would come later are dropped
+    /// Time limit; interim analyses after it are skipped
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true)]
     pub max_time: Option<Duration>,
-    /// Decide within 15s, and only what is clear: pass, clearly worse, or look closer
+    /// Give a quick verdict within 15s: pass, clearly worse or undecided
     #[arg(long, conflicts_with_all = ["max_pairs", "max_time", "detect", "baseline", "limit"], help_heading = "Two sides")]
     pub screen: bool,
     /// Time limit of one round of a command [default: 10 times its length plus 10s]
     #[arg(long, alias = "round-time-limit", value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true, help_heading = "Two sides")]
     pub max_round_time: Option<Duration>,
     /// Limit on a number of the summary: p99=200us, jitter_spread.p99=80us, missed=0.1%,
-    /// cpu_ns_per_tick=9us, or on the rate of misses: missed<1e-4; repeatable
+    /// cpu_ns_per_tick=9us, or on the rate of misses: missed<1e-4; repeat for several
     #[arg(long, alias = "max", value_name = "PATH=VALUE", value_parser = parse_limit, help_heading = "Limits")]
     pub limit: Vec<Limit>,
-    /// Longest stall that a limit on the rate of misses must account for [default: any]
+    /// Longest stall that a rate of misses must account for [default: any]
     #[arg(long, value_name = "DURATION", value_parser = parse_stall, allow_hyphen_values = true, requires = "limit", help_heading = "Limits")]
     pub max_stall: Option<Duration>,
     /// Check the limits against this report instead of measuring; - is standard input
@@ -165,7 +165,7 @@ pub struct GateArgs {
     #[arg(long, value_name = "N", value_parser = units::parse_count, requires = "limit", conflicts_with = "report", help_heading = "Limits")]
     pub ticks: Option<u64>,
     /// Smallest change to detect, which sets the number of pairs: 5% of p50 or of each --metric, or
-    /// p99=30%; requires --calibration; repeatable
+    /// p99=30%; requires --calibration; repeat for several
     #[arg(long, alias = "see", value_name = "PERCENT", value_parser = parse_change, requires = "calibration", conflicts_with_all = ["max_pairs", "duet", "baseline"], help_heading = "Two sides")]
     pub detect: Vec<Tolerance>,
     /// File of osjitter calibrate from this machine, to warn of tolerances below its noise
@@ -176,10 +176,10 @@ pub struct GateArgs {
     /// Exit code of an inconclusive gate
     #[arg(long, value_enum, default_value = "pass")]
     pub on_inconclusive: OnInconclusive,
-    /// Directory for verdict.json [default: results/ and a UTC timestamp]
+    /// Directory for the results [default: results/ and the UTC time]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Format of the output on stdout
+    /// Output format
     #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
     pub format: Format,
 }
@@ -197,7 +197,7 @@ pub struct WholeRunArgs {
     /// Metric by which whole runs of a command are judged instead of lateness: wall, cpu,
     /// instructions, max-rss, one that it writes, such as throughput or latency:p99, or the
     /// benchmarks of a harness: criterion, criterion:FILTER, libtest, go, hyperfine;
-    /// repeatable
+    /// repeat for several
     #[arg(long, value_name = "METRIC", value_parser = MetricSpec::parser(), hide_possible_values = true, requires = "command", help_heading = "Whole runs")]
     pub metric: Vec<MetricSpec>,
     /// Command to run before each run, not included in its time
@@ -232,19 +232,20 @@ pub struct JudgedArgs {
 /// How rounds are run.
 #[derive(Clone, Debug, Args)]
 pub struct RoundArgs {
-    /// Runtime of tokio subjects
+    /// Runtime of tokio subjects: current-thread, multi-thread or multi-thread:N [default:
+    /// current-thread]
     #[arg(long, value_name = "KIND", value_parser = runtime_parser(), hide_possible_values = true, help_heading = "Rounds")]
     pub runtime: Option<Runtime>,
-    /// Recorded ticks of a round [default: 250, but at most 1s]
+    /// Recorded ticks per round [default: 250, but at most 1s]
     #[arg(long, value_name = "N", value_parser = units::parse_count, help_heading = "Rounds")]
     pub round_ticks: Option<u64>,
-    /// Leading ticks of each round that are dropped [default: 10ms, from 3 to 20 ticks]
+    /// Ticks to drop at the start of each round [default: 10ms, but 3 to 20 ticks]
     #[arg(long, value_name = "N", value_parser = units::parse_number, help_heading = "Rounds")]
     pub warmup: Option<u64>,
     /// CPU to bind both sides to [default: one allowed CPU for subjects, none for commands]
     #[arg(long, value_name = "N", value_parser = units::parse_index, help_heading = "Rounds")]
     pub cpu: Option<usize>,
-    /// Random seed for the round order [default: random, recorded in the output file]
+    /// Random seed for round order and phase [default: random, recorded in the output]
     #[arg(long, value_name = "N", value_parser = units::parse_seed, help_heading = "Rounds")]
     pub seed: Option<u64>,
     /// Print only errors and warnings to stderr

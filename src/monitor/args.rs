@@ -50,7 +50,8 @@ pub struct MonitorArgs {
     /// Period of the probes; repeat for several [default: 10ms]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, help_heading = "Probes and meters")]
     pub period: Vec<Duration>,
-    /// Runtime of tokio probes; repeat for several [default: current-thread]
+    /// Runtime of tokio probes: current-thread, multi-thread or multi-thread:N; repeat for
+    /// several [default: current-thread]
     #[arg(long, value_name = "KIND", value_parser = runtime_parser(), hide_possible_values = true, help_heading = "Probes and meters")]
     pub runtime: Vec<Runtime>,
     /// Watch only the meters of other programs; start no probes
@@ -59,7 +60,7 @@ pub struct MonitorArgs {
     /// Ignore the meters of other programs
     #[arg(long, conflicts_with = "no_probes", help_heading = "Probes and meters")]
     pub no_meters: bool,
-    /// Watch the meters of all users; needs root
+    /// Include the programs of all users (requires root)
     #[arg(long, conflicts_with = "no_meters", help_heading = "Probes and meters")]
     pub all: bool,
     /// Length of an interval, 1s to 24h

@@ -191,7 +191,7 @@ impl FlightWatch {
         recent.ticks.drain(..excess);
     }
 
-    /// Keeps the time before the latest tick since the last call, if it matters for a limit.
+    /// Keeps the time before the worst tick since the last call, if it matters for a limit.
     ///
     /// Two records are at least their length apart, so that they do not contain the same time. Until
     /// then, the tick waits, unless the interval ends.
@@ -215,7 +215,7 @@ impl FlightWatch {
         self.drop_excess();
     }
 
-    /// Drops the records with the least late ticks if there are too many, or too large ones.
+    /// Drops the records of the ticks with the lowest lateness if there are too many, or too large ones.
     fn drop_excess(&mut self) {
         let mut bytes: usize = self.pending.iter().map(|pending| pending.json.len()).sum();
         while self.pending.len() > MAX_FLIGHTS || bytes > MAX_PENDING_BYTES {

@@ -29,13 +29,13 @@ Examples:
 The format of a FILE is detected from the contents: report.json, the file of a bench, a verdict, a comparison, a \
 calibration, cyclictest --json or the text of its -h, oslat --json, jitterdebugger's results.json, the output of hwlatdetect or rtla hist, or an HdrHistogram interval log (.hlog). \
 For a directory, the report in it is shown, or the sum of all *.bins.csv in it and its subdirectories. Notes below the \
-table list the information that a file of another tool does not contain. Files other than reports can be shown in some of \
+table list what the imported file lacks. Files other than reports can be shown in some of \
 the formats only.")]
 pub struct ReportArgs {
     /// Files of osjitter or results of other tools; - is standard input
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::AnyPath)]
     pub files: Vec<PathBuf>,
-    /// Format of the output
+    /// Output format
     #[arg(long, value_parser = parser(formats()), default_value = "table")]
     pub format: Format,
     #[command(flatten)]
@@ -44,10 +44,10 @@ pub struct ReportArgs {
     /// guessed]
     #[arg(long, value_name = "UNIT", value_enum)]
     pub unit: Option<Unit>,
-    /// Add the published figures of bench-tokio-timeout to a file of bench timeout
+    /// Add the published figures of bench-tokio-timeout (for a file of bench timeout)
     #[arg(long)]
     pub reference: bool,
-    /// Write to PATH instead of stdout
+    /// Write to this file instead of stdout
     #[arg(long, value_name = "PATH")]
     pub out: Option<PathBuf>,
 }

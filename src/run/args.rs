@@ -77,7 +77,7 @@ OSJITTER_ROUNDS=stdin is started once and gets its rounds over standard input.
 
 Results go to stdout, progress and diagnostics to stderr.")]
 pub struct RunArgs {
-    /// Nominal period, from 1us to 1h; repeat for several [default: 500us]
+    /// Nominal period; repeat for several [default: 500us]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, help_heading = "Scenarios")]
     pub period: Vec<Duration>,
     /// Ticks to record of each subject [default: 10000]
@@ -116,7 +116,8 @@ pub struct RunArgs {
     /// several [default: current-thread]
     #[arg(long, value_name = "KIND", value_parser = runtime_parser(), hide_possible_values = true, help_heading = "Scenarios")]
     pub runtime: Vec<Runtime>,
-    /// Load to run alongside the subject (see below); repeat for several [default: none]
+    /// Load to run alongside the subjects: cpu:2, memory, io, softirq, tasks:100x50us or a command;
+    /// repeat for several [default: none]
     #[arg(long, value_name = "LOAD", allow_hyphen_values = true, value_parser = load_parser(), hide_possible_values = true, help_heading = "Scenarios")]
     pub load: Vec<Load>,
     /// Number of instances of each tokio subject that run at once, with phases spread over the
@@ -142,10 +143,10 @@ pub struct RunArgs {
     /// Timer slack of the measuring thread (Linux)
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, help_heading = "Machine")]
     pub timer_slack: Option<Duration>,
-    /// Random seed for the order and the phases of rounds [default: random, recorded in the report]
+    /// Random seed for round order and phase [default: random, recorded in the output]
     #[arg(long, value_name = "N", value_parser = units::parse_seed, help_heading = "Scenarios")]
     pub seed: Option<u64>,
-    /// Explain why the latest 1 % of the ticks were late; doubles the number of rounds
+    /// Explain the 1 % of ticks with the highest lateness; doubles the number of rounds
     #[arg(long, help_heading = "Late ticks")]
     pub why: bool,
     /// Explain all ticks that are at least this late instead
@@ -153,14 +154,16 @@ pub struct RunArgs {
     pub why_threshold: Option<Duration>,
     #[command(flatten, next_help_heading = "Late ticks")]
     pub late: LateArgs,
-    /// Directory for the report [default: results/ and the UTC time]
+    /// Directory for the results [default: results/ and the UTC time]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// Leave the individual samples out of the report
     #[arg(long, help_heading = "Output")]
     pub no_samples: bool,
-    /// Format to print to stdout; jsonl prints a line for each round when it is measured, and at
-    /// the end the report without rounds
+    /// Output format
+    ///
+    /// jsonl prints a line for each round when it is measured, and at the end the report without
+    /// rounds.
     #[arg(long, value_parser = parser([Format::Table, Format::Json, Format::Jsonl]), default_value = "table", help_heading = "Output")]
     pub format: Format,
     /// Run the scenarios of a TOML plan, or repeat those of a report.json
@@ -187,7 +190,7 @@ pub struct RunArgs {
     /// Disable the live view, which shows results between rounds on a terminal
     #[arg(long, help_heading = "Output")]
     pub no_progress: bool,
-    /// Print only the table and what was requested, and only errors to stderr
+    /// Print only what was requested, and only errors to stderr
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
 }

@@ -31,7 +31,7 @@ pub struct FlightRecorder {
 
 impl FlightRecorder {
     /// Creates a recorder for ticks later than a limit. Records the first one if it ends the run,
-    /// otherwise the latest.
+    /// otherwise the worst.
     pub fn new(limit: Duration, ends_run: bool) -> Self {
         let limit_ns = to_signed_ns(limit);
         let kept = VecDeque::new();
@@ -76,16 +76,16 @@ impl FlightRecorder {
         for round in rounds {
             ticks.extend(round.ticks.iter().map(|tick| (round, tick)));
         }
-        let latest = ticks.iter().copied().max_by_key(|(_, tick)| tick.lateness_ns);
+        let worst = ticks.iter().copied().max_by_key(|(_, tick)| tick.lateness_ns);
         ticks.retain(|(_, tick)| tick.lateness_ns > self.limit_ns);
         self.late_ticks += ticks.len() as u64;
         let first_late = ticks.into_iter().min_by_key(|(_, tick)| tick.arrival_ns());
         match self.ends_run {
             // The tick was over the limit by the clock of the loop, but can be a few nanoseconds
             // below it by the clock of the round.
-            true if was_stopped => first_late.or(latest),
+            true if was_stopped => first_late.or(worst),
             true => first_late,
-            false => latest.filter(|_| first_late.is_some()),
+            false => worst.filter(|_| first_late.is_some()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The contents of the live view of a run: a line for each subject, and the latest ticks so far.
+//! The contents of the live view of a run: a line for each subject, and the worst ticks so far.
 //!
 //! This module does no I/O; `live_terminal` draws the frames.
 
@@ -14,7 +14,7 @@ use render::document::align::align;
 const HISTOGRAM_DIGITS: u8 = 3;
 /// The columns that are dropped, in this order, until the table fits a narrow terminal.
 const OPTIONAL_COLUMNS: [&str; 4] = ["ticks", "p50", "max", "missed"];
-/// The number of lines that report the latest ticks of a run.
+/// The number of lines that report the worst ticks of a run.
 const MAX_NOTABLE_LINES: usize = 3;
 
 /// A subject so far.
@@ -68,14 +68,13 @@ impl LiveState {
                 .record(u64::try_from(late).unwrap_or(0))
                 .expect("an auto-resizing histogram takes any i64");
         }
-        let Some(&latest) = lateness_ns.iter().max() else { return };
+        let Some(&worst) = lateness_ns.iter().max() else { return };
         let previous = row.max_ns;
-        row.max_ns = Some(latest.max(previous.unwrap_or(latest)));
-        // The latest tick of a first round is not reported.
-        if previous.is_some_and(|max| latest > max) {
-            let (late, round) = (format_time(latest), round + 1);
-            let line =
-                format!("{}: {late} late in round {round}, the latest tick so far", row.name);
+        row.max_ns = Some(worst.max(previous.unwrap_or(worst)));
+        // The worst tick of a first round is not reported.
+        if previous.is_some_and(|max| worst > max) {
+            let (late, round) = (format_time(worst), round + 1);
+            let line = format!("{}: {late} late in round {round}, the worst tick so far", row.name);
             self.notable.push(line);
             let excess = self.notable.len().saturating_sub(MAX_NOTABLE_LINES);
             self.notable.drain(..excess);
@@ -178,7 +177,7 @@ mod tests {
         assert_eq!(lines[0], "lateness          ticks      p50  p99      max  missed");
         assert_eq!(lines[1], "  os-interval     22/40  14.0 us    -  16.0 us  4.35 %");
         assert_eq!(lines[2], "> tokio-interval  20/40  1.20 ms    -  1.20 ms   100 %");
-        assert_eq!(lines[3..], ["os-interval: 16.0 us late in round 2, the latest tick so far"]);
+        assert_eq!(lines[3..], ["os-interval: 16.0 us late in round 2, the worst tick so far"]);
     }
 
     #[test]

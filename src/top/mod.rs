@@ -38,7 +38,7 @@ Keys: 1, 2, 3 show the last 1, 10, 60 s; s sorts by the next column; q quits.
 MISSED: ticks that were not delivered before the next one was due. SLOW: missed ticks that the loop's own work delayed. \
 WORK: the 99th percentile of that work. The last column is the p99 of each second.
 
-A program has meters if it uses the library tickmeter.";
+Only programs that use the tickmeter library are shown.";
 
 #[derive(Debug, Args)]
 #[command(after_help = KEYS)]
@@ -46,7 +46,7 @@ pub struct TopArgs {
     /// Print once and exit, after one --window
     #[arg(long)]
     once: bool,
-    /// Format of the output to stdout
+    /// Output format
     #[arg(long, value_parser = parser([Format::Table, Format::Json, Format::Jsonl]), default_value = "table", requires = "once")]
     format: Format,
     /// Time span of the statistics
@@ -55,7 +55,7 @@ pub struct TopArgs {
     /// Column to sort by
     #[arg(long, value_enum, default_value = "p99")]
     sort: Sort,
-    /// Show the loops of all users; needs root
+    /// Include the programs of all users (requires root)
     #[arg(long)]
     all: bool,
 }

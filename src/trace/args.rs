@@ -17,7 +17,7 @@ Examples:
   osjitter trace --pid 1234 --thread tokio-rt-worker --out results/mine
 
 A subject is one thread and the kind of its waits: timerfd, epoll, poll, select, nanosleep or futex. Lateness is the time \
-from the expiry that the thread requested until its call returned. The report names the threads that ran on the CPU in the \
+from the requested expiry until the call returned. The report names the threads that ran on the CPU in the \
 meantime. timers.csv has a line per timer: its requested and actual expiry, and when the thread was woken and ran.
 
 This needs the kernel's tracepoints: root, or CAP_PERFMON and a readable tracefs, on 64-bit Linux.
@@ -37,15 +37,15 @@ pub struct TraceArgs {
     /// Time to trace [default: until the program ends, or Ctrl-C]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration)]
     pub duration: Option<Duration>,
-    /// Directory for the report [default: results/ and the UTC time]
+    /// Directory for the results [default: results/ and the UTC time]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
-    /// Format of the output to stdout
+    /// Output format
     #[arg(long, value_parser = parser([Format::Table, Format::Json]), default_value = "table")]
     pub format: Format,
     #[command(flatten)]
     pub table: TableArgs,
-    /// Print only the table, and to stderr only errors and the program's output
+    /// Print only what was requested, and only errors to stderr
     #[arg(long, short)]
     pub quiet: bool,
 }

@@ -125,7 +125,7 @@ lateness      ticks      p50  p99      max  missed
 lateness      ticks      p50  p99      max  missed
   scripted    58/60  14.0 us    -  16.0 us  3.33 %
 > scripted-b  30/60  1.20 ms    -  1.20 ms   100 %
-scripted: 16.0 us late in round 2, the latest tick so far",
+scripted: 16.0 us late in round 2, the worst tick so far",
 ];
 
 #[test]

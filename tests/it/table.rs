@@ -149,7 +149,7 @@ fn distrusted_percentiles_are_marked() {
         let table = show("table");
         let heading = table.lines().find(|line| line.starts_with("subject")).unwrap();
         assert_eq!(heading.matches('?').count(), marked, "{table}");
-        assert!(table.contains(&format!("? not trusted: at {from} and above")), "{table}");
+        assert!(table.contains(&format!("? unreliable: from {from} up")), "{table}");
         let markdown = show("markdown");
         let heading = markdown.lines().find(|line| line.starts_with("| subject")).unwrap();
         assert_eq!(heading.matches('?').count(), marked, "{markdown}");

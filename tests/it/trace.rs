@@ -17,7 +17,7 @@ fn trace(args: &[&str]) -> Option<Ran> {
     let ran = Osjitter::new(["trace"]).out("").args(args).run();
     if ran.code == 4 && ran.stderr.contains("error: tracing: ") {
         assert!(
-            ran.stderr.contains("it needs ") && ran.stderr.contains("osjitter run"),
+            ran.stderr.contains("requires ") && ran.stderr.contains("osjitter run"),
             "{}",
             ran.stderr
         );

@@ -42,10 +42,10 @@ Examples:
   osjitter bench clock --drift 1s --drift 10s --order-reads 1_000_000_000
   osjitter bench clock --load --format json --out results/clock")]
 pub struct BenchClockArgs {
-    /// Number of threads that read concurrently (repeatable) [default: 1, 2, 4 and that of CPUs]
+    /// Number of threads that read concurrently; repeat for several [default: 1, 2, 4 and that of CPUs]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     threads: Vec<u64>,
-    /// Compare with the operating system's clock over this time (repeatable)
+    /// Compare with the operating system's clock over this time; repeat for several
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_span, default_value = "1s")]
     drift: Vec<Duration>,
     /// Number of readings per clock whose order across threads is checked

@@ -43,7 +43,7 @@ Examples:
 
 A name may be a glob: 'wake-*'. Operations across threads need two otherwise idle CPUs.")]
 pub struct BenchDispatchArgs {
-    /// Operation to measure (repeatable) [default: all]
+    /// Operation to measure; repeat for several [default: all]
     #[arg(long, value_name = "NAME", value_parser = selection_parser::<Operation>("operation"), hide_possible_values = true)]
     operation: Vec<Selection<Operation>>,
     /// Number of rounds [default: 25, or 5 with --quick]
@@ -57,7 +57,7 @@ pub struct BenchDispatchArgs {
     /// Measure for only a second or two
     #[arg(long)]
     quick: bool,
-    /// Random seed for the round order [default: random, recorded in the report]
+    /// Random seed for round order and phase [default: random, recorded in the output]
     #[arg(long, value_name = "N", value_parser = units::parse_seed)]
     seed: Option<u64>,
     /// List the operations and which runtimes lack them, without measuring

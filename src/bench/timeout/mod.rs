@@ -54,39 +54,41 @@ Examples:
 
 Names may be globs; the control loop, which has no timeout, always runs.")]
 pub struct BenchTimeoutArgs {
-    /// Implementation of the timeout (repeatable) [default: all]
+    /// Implementation of the timeout; repeat for several [default: all]
     #[arg(long, value_name = "NAME", value_parser = selection_parser::<Variant>("variant"), hide_possible_values = true, help_heading = "Cases")]
     variant: Vec<Selection<Variant>>,
-    /// Clock of the timeouts (repeatable) [default: tokio, and tach if the variant supports it]
+    /// Clock of the timeouts; repeat for several [default: tokio, and tach if the variant supports it]
     #[arg(long, value_name = "NAME", value_parser = selection_parser::<Clock>("clock"), hide_possible_values = true, help_heading = "Cases")]
     clock: Vec<Selection<Clock>>,
-    /// Workload (repeatable) [default: all]
+    /// Workload; repeat for several [default: all]
     #[arg(long, value_name = "NAME", value_parser = selection_parser::<WorkloadKind>("workload"), hide_possible_values = true, help_heading = "Cases")]
     workload: Vec<Selection<WorkloadKind>>,
-    /// Length of the timeout, from 10us to 10s (repeatable) [default: 10s, and shorter ones in some
+    /// Length of the timeout, from 10us to 10s; repeat for several [default: 10s, and shorter ones in some
     /// workloads]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_length, help_heading = "Cases")]
     length: Vec<Duration>,
-    /// Number of concurrent timeouts in the workloads timers and expired, up to 100000 (repeatable)
+    /// Number of concurrent timeouts in the workloads timers and expired, up to 100000; repeat for several
     /// [default: 1, 1000, 100000; expired: 10000]
     #[arg(long, value_name = "N", value_parser = parse_count("timers", MAX_TIMERS), help_heading = "Cases")]
     timers: Vec<u64>,
-    /// Share of messages that never arrive in the workload fire (repeatable) [default: 1%, 100%]
+    /// Share of messages that never arrive in the workload fire; repeat for several [default: 1%, 100%]
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = parse_share, help_heading = "Cases")]
     fire: Vec<u64>,
     /// Capacity of the channel
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_count("as capacity of the channel", 1_000_000), help_heading = "Cases")]
     capacity: u64,
-    /// Number of rounds; in each, every variant runs once, in random order
+    /// Number of rounds
+    ///
+    /// In each round, every variant runs once, in random order.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = command::parse_rounds, help_heading = "Rounds")]
     rounds: u64,
     /// Duration of a variant in a round, from 1ms to 10s
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = command::parse_round_time, default_value = "10ms", help_heading = "Rounds")]
     round_time: Duration,
-    /// Random seed for the round order [default: random, recorded in the report]
+    /// Random seed for round order and phase [default: random, recorded in the output]
     #[arg(long, value_name = "N", value_parser = units::parse_seed, help_heading = "Rounds")]
     seed: Option<u64>,
-    /// Also print the published figures of bench-tokio-timeout
+    /// Add the published figures of bench-tokio-timeout
     #[arg(long, help_heading = "Output")]
     reference: bool,
     /// List the variants, clocks, workloads and impossible combinations, without measuring

@@ -33,7 +33,7 @@ const MAX_CPUS: usize = 8;
 
 /// Lists the settings to try with a subject on these CPUs. The first one changes nothing.
 pub fn list_trials(subject: &str, allowed: &[usize], slack_ns: Option<u64>) -> Vec<SettingTrial> {
-    let mut trials = vec![trial("again", "nothing, once more".to_owned(), Setting::Nothing, "")];
+    let mut trials = vec![trial("again", "no change (control)".to_owned(), Setting::Nothing, "")];
     let slack = if slack_ns.is_some_and(|ns| ns <= 1_000) { USUAL_SLACK } else { SHORT_SLACK };
     let slack_text = if slack == SHORT_SLACK { "1 ns" } else { "50 us" };
     let keep = format!(
@@ -43,7 +43,7 @@ pub fn list_trials(subject: &str, allowed: &[usize], slack_ns: Option<u64>) -> V
     let name = format!("timer slack {slack_text}");
     trials.push(trial("slack", name, Setting::TimerSlack(slack), &keep));
     for &cpu in &select_cpus(allowed) {
-        let (key, name) = (format!("cpu-{cpu}"), format!("CPU {cpu} alone"));
+        let (key, name) = (format!("cpu-{cpu}"), format!("CPU {cpu} only"));
         trials.push(trial(&key, name, Setting::Cpu(cpu), &format!("taskset -c {cpu} CMD")));
     }
     let fifo = Setting::Class(Sched::Fifo(PRIORITY));

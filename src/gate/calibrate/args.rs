@@ -39,7 +39,7 @@ pub struct CalibrateArgs {
     /// Program to run against itself, with its arguments, instead of a subject
     #[arg(long, value_name = "COMMAND", value_parser = Program::parse, conflicts_with = "subject")]
     pub command: Option<Program>,
-    /// Meter to measure in a program that has several [default: the one with the period]
+    /// Meter to measure in programs that have several [default: the one with the period]
     #[arg(long, value_name = "NAME", requires = "command")]
     pub meter: Option<String>,
     /// Nominal period
@@ -55,7 +55,7 @@ pub struct CalibrateArgs {
     /// Calibration file to write
     #[arg(long, value_name = "FILE", default_value = "osjitter-calibration.json")]
     pub out: PathBuf,
-    /// Format of the output on stdout
+    /// Output format
     #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
     pub format: Format,
 }

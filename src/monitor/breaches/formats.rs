@@ -28,16 +28,16 @@ pub const FORMATS: [Offer<Breaches>; 5] = [
 fn document(file: &Breaches) -> Document {
     let mut document = Document::new();
     document.title(format!("Limits that {} broke in the interval from {}", file.host, file.start));
-    let headings = ["loop", "limit", "measured", "ticks", "latest", "known causes"];
+    let headings = ["loop", "limit", "measured", "ticks", "worst", "known causes"];
     let mut table = Table::new(headings, 2).with_words_last();
     for breach in &file.breaches {
-        let latest = breach.late.iter().map(|tick| tick.lateness_ns).max();
+        let worst = breach.late.iter().map(|tick| tick.lateness_ns).max();
         table.row([
             loop_name(breach),
             breach.what.clone(),
             breach.shown.clone(),
             breach.ticks.to_string(),
-            or_dash(latest.map(format_unsigned_time)),
+            or_dash(worst.map(format_unsigned_time)),
             or_dash(breach.causes()),
         ]);
     }

@@ -83,6 +83,6 @@ fn records_of_an_interval_are_limited() {
     watch.capture(false);
     assert_eq!(watch.pending.len(), MAX_FLIGHTS);
     let least = watch.pending.iter().map(PendingFlight::lateness).min();
-    assert!(least >= Some(Duration::from_millis(4)), "the least late are dropped: {least:?}");
+    assert!(least >= Some(Duration::from_millis(4)), "the lowest are dropped: {least:?}");
     assert!(watch.trigger.is_some(), "a tick shortly after a record waits");
 }

@@ -1,5 +1,5 @@
-//! What all `osjitter` commands need on the command line: exit statuses, errors, units, text layout,
-//! messages and progress, bounded reading and atomic writing of files.
+//! The command line of `osjitter`: exit statuses, errors, units, text layout, messages and progress,
+//! bounded reading and atomic writing of files.
 //!
 //! The crate is published because `cargo install osjitter` needs it. Its interface follows the
 //! program and may change in any release.

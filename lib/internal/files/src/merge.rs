@@ -168,7 +168,7 @@ fn first_plan_difference(first: &Report, rest: &[Report]) -> Option<String> {
 fn recompute(subject: &mut Subject, reports: &[Report]) -> Vec<Warning> {
     let costs = StoredCosts::from_rounds(&subject.rounds);
     subject.summary = summarise_subject(subject, costs);
-    // The latest ticks of all reports are unknown: each report explains only its own latest ticks.
+    // The worst ticks of all reports are unknown: each report explains only its own worst ticks.
     subject.why = None;
     subject.histogram = None;
     let subjects = reports.iter().flat_map(|r| &r.subjects);

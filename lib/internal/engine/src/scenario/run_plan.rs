@@ -31,7 +31,7 @@ pub struct Plan {
 /// Options of the diagnosis of late ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProfileOptions {
-    /// Minimum lateness of a diagnosed tick. Unless set, the latest per cent is diagnosed.
+    /// Minimum lateness of a diagnosed tick. Unless set, the worst 1 % are diagnosed.
     pub threshold: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! The explanation of the latest ticks of a subject, as plain data. [`crate::why`] computes it.
+//! The explanation of the worst ticks of a subject, as plain data. [`crate::why`] computes it.
 
 use std::collections::BTreeMap;
 

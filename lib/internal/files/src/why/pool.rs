@@ -104,7 +104,7 @@ pub struct Pool {
 
 impl Pool {
     /// Creates a pool for a run with a number of planned ticks. Ticks count as late from a
-    /// threshold on, or, without one, if they are among the latest per cent.
+    /// threshold on, or, without one, if they are among the worst 1 %.
     #[must_use]
     pub fn new(threshold_ns: Option<u64>, planned: u64) -> Self {
         let max_late = threshold_ns.map_or(planned.div_ceil(100), |_| u64::MAX);
@@ -144,7 +144,7 @@ impl Pool {
             }
         }
         if self.late.len() / 2 > self.max_late {
-            self.keep_latest(self.max_late);
+            self.keep_worst(self.max_late);
         }
     }
 
@@ -160,9 +160,9 @@ impl Pool {
         self.complete_tier.unwrap_or_else(|| self.tiers.iter().copied().min().flatten())
     }
 
-    /// Drops all but the `n` latest ticks, and sorts the remaining ones by round, instance and
+    /// Drops all but the `n` worst ticks, and sorts the remaining ones by round, instance and
     /// index.
-    fn keep_latest(&mut self, n: usize) {
+    fn keep_worst(&mut self, n: usize) {
         if n < self.late.len() {
             self.late.select_nth_unstable_by_key(n, |(_, t)| std::cmp::Reverse(lateness(t)));
             self.late.truncate(n);
@@ -175,13 +175,13 @@ impl Pool {
     #[must_use]
     pub fn finish(mut self, references: &[ReferenceRound], missing: Option<Missing>) -> Why {
         if self.threshold_ns.is_none() {
-            self.keep_latest(usize::try_from(self.ticks / 100).unwrap_or(usize::MAX));
+            self.keep_worst(usize::try_from(self.ticks / 100).unwrap_or(usize::MAX));
         }
         let parts = self.attribute_rounds();
         let total = sum_parts(&parts);
         let late_ticks = self.late.len() as u64;
         let lateness_ns = self.rounds.iter().fold(0, |sum, r| r.lateness_ns.saturating_add(sum));
-        let longest = self.latest_of_episodes();
+        let longest = self.worst_of_episodes();
         let episodes = longest.len() as u64;
         let listed = &longest[..longest.len().min(MAX_LISTED_EPISODES)];
         let is_enough =
@@ -307,23 +307,23 @@ impl Pool {
         }
     }
 
-    /// The positions of the latest tick of each episode, the latest first.
-    fn latest_of_episodes(&self) -> Vec<usize> {
-        let mut latest: Vec<usize> = Vec::new();
+    /// The positions of the worst tick of each episode, the worst first.
+    fn worst_of_episodes(&self) -> Vec<usize> {
+        let mut worst: Vec<usize> = Vec::new();
         for (i, late) in self.late.iter().enumerate() {
             let previous = i.checked_sub(1).map(|i| &self.late[i]);
             let continues = previous.is_some_and(|previous| is_same_episode(previous, late));
-            match latest.last_mut() {
+            match worst.last_mut() {
                 Some(last) if continues => {
                     if lateness(&late.1) > lateness(&self.late[*last].1) {
                         *last = i;
                     }
                 }
-                _ => latest.push(i),
+                _ => worst.push(i),
             }
         }
-        latest.sort_by_key(|&i| std::cmp::Reverse(lateness(&self.late[i].1)));
-        latest
+        worst.sort_by_key(|&i| std::cmp::Reverse(lateness(&self.late[i].1)));
+        worst
     }
 }
 

@@ -73,7 +73,7 @@ impl Trust {
     /// Explains the mark; `None` if every percentile is trusted.
     pub fn note(self) -> Option<String> {
         let first = PERCENTILES[self.0.first_distrusted()?].label;
-        Some(format!("? not trusted: at {first} and above, the machine itself was late"))
+        Some(format!("? unreliable: from {first} up, the machine caused the lateness"))
     }
 
     /// Returns the position of the first percentile that is not trusted on the axis of percentiles.
@@ -123,8 +123,6 @@ mod tests {
     #[test]
     fn note_names_the_first() {
         assert_eq!(trust(None).note(), None);
-        assert!(
-            trust(Some("p99_9")).note().is_some_and(|note| note.contains("at p99.9 and above"))
-        );
+        assert!(trust(Some("p99_9")).note().is_some_and(|note| note.contains("from p99.9 up")));
     }
 }

@@ -1,4 +1,4 @@
-//! Explains in words why the latest ticks were late, for the terminal, Markdown and the page.
+//! Explains in words what delayed the worst ticks, for the terminal, Markdown and the page.
 
 mod sections;
 
@@ -106,7 +106,7 @@ impl Diagnosis<'_> {
         match self.why.quantile {
             Some(q) => {
                 let percent = format_number((1.0 - q) * 100.0);
-                format!("the latest {} %", trim_zeros(&percent))
+                format!("the worst {} %", trim_zeros(&percent))
             }
             None => format!("ticks of {} or more", format_time(self.why.threshold_ns as i64)),
         }
@@ -311,15 +311,17 @@ fn format_late_tick(tick: &LateTick) -> String {
             Some(behind) if class == Class::Queue => name_occupants(behind),
             _ => String::new(),
         };
-        parts.push(format!("{time} {}{behind}", class_name(class)));
+        let name = if class == Class::Queue { "waiting for a CPU" } else { class_name(class) };
+        let of_it = if parts.is_empty() { " of it" } else { "" };
+        parts.push(format!("{time}{of_it} {name}{behind}"));
     }
     let path = tick.chain.as_ref().map(|chain| format_links(links(chain)));
     format!(
-        "{}, round {} tick {}: {}{}",
-        format_time(tick.lateness_ns as i64),
+        "Round {}, tick {}: {} late{}{}",
         tick.round,
         tick.tick,
-        parts.join(", "),
+        format_time(tick.lateness_ns as i64),
+        prefix_or_empty(", ", (!parts.is_empty()).then(|| parts.join(", "))),
         prefix_or_empty("; ", path)
     )
 }
@@ -423,15 +425,15 @@ mod tests {
     #[test]
     fn small_causes_are_not_listed() {
         let text = text(&report_with(why()), 120);
-        let expected = "Why the latest 1 % were late (os-interval, 250 of 25,000 ticks, 31 episodes, 96.4 ms of lateness; tier B1, profiling\n\
+        let expected = "Why the worst 1 % were late (os-interval, 250 of 25,000 ticks, 31 episodes, 96.4 ms of lateness; tier B1, profiling\n\
                         cost +500 ns [-300 ns, 1.20 us] at p50, +3.70 us of CPU time per tick)\n\
                         share            cause             evidence\n\
                         62.2 % [55, 70]  waited for a CPU  behind cc1plus 48 %, kworker/0:1 9 %, a b\u{fffd}[2J 5 %\n\
                         27.0 %           below the thread  interrupts, waking up an idle CPU, or the host\n\
                         9.3 %            own CPU           its thread was catching up, or busy with other tasks\n\
                         1.0 %            the usual way     from the timer to the task, including the rounding of the runtime's timers\n\n\
-                        Late by 12.7 ms, round 17 tick 104: 12.0 ms waited for a CPU (behind cc1plus\n\
-                        46.0 ms, kworker/0:1 9.00 ms, a b\u{fffd}[2J 5.00 ms), 690 us below the thread.\n";
+                        Round 17, tick 104: 12.7 ms late, 12.0 ms of it waiting for a CPU (behind\n\
+                        cc1plus 46.0 ms, kworker/0:1 9.00 ms, a b\u{fffd}[2J 5.00 ms), 690 us below the thread.\n";
         assert_eq!(text, expected, "{text}");
     }
 
@@ -471,15 +473,15 @@ mod tests {
         let mut shown = Document::new();
         add_main_diagnoses(&mut shown, &report);
         let shown = terminal::render(&shown, 80).replace('\n', " ");
-        assert_eq!(shown.matches("Why the latest 1 % were late (./service").count(), 1, "{shown}");
-        assert_eq!(shown.matches("Why the latest").count(), 1, "{shown}");
-        let ticker = "For comparison, the latest 1 % of os-interval (250 of 25,000 ticks, 31 episodes, 96.4 ms of \
+        assert_eq!(shown.matches("Why the worst 1 % were late (./service").count(), 1, "{shown}");
+        assert_eq!(shown.matches("Why the worst").count(), 1, "{shown}");
+        let ticker = "For comparison, the worst 1 % of os-interval (250 of 25,000 ticks, 31 episodes, 96.4 ms of \
                       lateness): 62.2 % [55, 70] waited for a CPU, 27.0 % below the thread, 9.3 % own CPU, 1.0 % the usual way.";
         assert!(shown.contains(ticker), "{shown}");
         let rest = "The page and osjitter report --format markdown explain the other subject.";
         assert!(shown.contains(rest), "{shown}");
         let all = text(&report, 80);
-        assert_eq!(all.matches("Why the latest").count(), 2, "{all}");
+        assert_eq!(all.matches("Why the worst").count(), 2, "{all}");
     }
 
     #[test]

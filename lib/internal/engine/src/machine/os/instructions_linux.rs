@@ -18,7 +18,7 @@ const ENABLE_ON_EXEC: u64 = 1 << 12;
 const COUNT_AND_TIMES: u64 = 1 | 2;
 
 const NEEDS: &str = "a CPU that shows its counter of instructions, which virtual machines seldom do, a \
-                     kernel.perf_event_paranoid of at most 2, and a sandbox that allows the call";
+                     kernel.perf_event_paranoid <= 2, and a sandbox that allows the call";
 
 /// Counter of the instructions in user mode of the next program that this thread starts.
 ///

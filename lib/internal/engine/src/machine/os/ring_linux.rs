@@ -16,9 +16,9 @@ const CONTEXT_SWITCH: u64 = 1 << 26;
 const WRITE_BACKWARD: u64 = 1 << 27;
 /// Requirements of recording the switches of the user's own threads.
 const OWN_THREADS_NEED: &str =
-    "a kernel.perf_event_paranoid of at most 2, and a sandbox that allows perf_event_open";
+    "kernel.perf_event_paranoid <= 2 and a sandbox that allows perf_event_open";
 /// Requirements of recording the switches of all threads.
-const ALL_THREADS_NEED: &str = "CAP_PERFMON, or a kernel.perf_event_paranoid of at most 0";
+const ALL_THREADS_NEED: &str = "CAP_PERFMON or kernel.perf_event_paranoid <= 0";
 /// Sizes of a ring to try, in pages.
 const PAGES: [usize; 4] = [64, 16, 4, 1];
 /// Sizes to try for a ring of a whole CPU, of which every machine may have hundreds.

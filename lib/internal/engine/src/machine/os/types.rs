@@ -71,7 +71,7 @@ impl NotAvailable {
 impl std::fmt::Display for NotAvailable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let error = if self.error.is_empty() { String::new() } else { format!(": {}", self.error) };
-        write!(f, "{}{error}; it needs {}", self.what, self.needs)
+        write!(f, "{}{error}; it requires {}", self.what, self.needs)
     }
 }
 

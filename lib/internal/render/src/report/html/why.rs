@@ -1,4 +1,4 @@
-//! The section on why the latest ticks were late: the causes, their shares in each round, and the
+//! The section on what delayed the worst ticks: the causes, their shares in each round, and the
 //! longest late ticks.
 
 use cli::time::format_time;
@@ -21,7 +21,7 @@ pub(super) fn section(report: &Report) -> String {
     if text.is_empty() {
         String::new()
     } else {
-        format!("<h2>Why the latest ticks were late</h2>\n{text}")
+        format!("<h2>Why the worst ticks were late</h2>\n{text}")
     }
 }
 

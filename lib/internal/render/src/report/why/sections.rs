@@ -67,7 +67,7 @@ fn add_diagnosis(document: &mut Document, diagnosis: &Diagnosis<'_>) {
         document.table(table);
     }
     let longest = diagnosis.longest_ticks().filter(|_| diagnosis.why.tier.is_some());
-    document.notes(longest.map(|tick| format!("Late by {tick}.")));
+    document.notes(longest.map(|tick| format!("{tick}.")));
     let notes = [diagnosis.wakeup_path(), diagnosis.losses(), diagnosis.next_tier()];
     document.notes(notes.into_iter().flatten());
 }
