@@ -100,7 +100,7 @@ impl GroupBuilder {
     /// Creates the group on the current tokio runtime. [`GroupBuilder`] has an example.
     ///
     /// # Errors
-    /// Returns an error if [`Builder::build`](crate::Builder::build) would.
+    /// Returns an error if [`IntervalBuilder::build`](crate::IntervalBuilder::build) would.
     pub fn build(self) -> io::Result<IntervalGroup> {
         Ok(IntervalGroup {
             queue: TimerQueue::new(self.resolution, self.precision, self.fallback)?,
@@ -112,7 +112,7 @@ impl IntervalGroup {
     /// Creates a group with slots of 100 us on the current tokio runtime.
     ///
     /// # Errors
-    /// Returns an error if [`Builder::build`](crate::Builder::build) would.
+    /// Returns an error if [`IntervalBuilder::build`](crate::IntervalBuilder::build) would.
     pub fn new() -> io::Result<Self> {
         Self::builder().build()
     }

@@ -84,7 +84,7 @@ fn unwrap_built(built: io::Result<OsInterval>) -> OsInterval {
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
-pub struct Builder {
+pub struct IntervalBuilder {
     start: Option<Instant>,
     period: Duration,
     behavior: MissedTickBehavior,
@@ -93,7 +93,7 @@ pub struct Builder {
     precision: Precision,
 }
 
-impl Builder {
+impl IntervalBuilder {
     /// Sets the deadline of the first tick; the first tick comes at once unless set.
     pub fn start_at(mut self, start: Instant) -> Self {
         self.start = Some(start);
@@ -127,7 +127,7 @@ impl Builder {
         self
     }
 
-    /// Creates the interval on the current tokio runtime. [`Builder`] has an example.
+    /// Creates the interval on the current tokio runtime. [`IntervalBuilder`] has an example.
     ///
     /// # Errors
     /// Returns an error if
@@ -200,14 +200,14 @@ pub struct OsInterval {
 impl_interval_methods!(OsInterval, "osinterval::interval");
 
 impl OsInterval {
-    /// Creates a builder for an interval of this period; [`Builder`] has an example.
+    /// Creates a builder for an interval of this period; [`IntervalBuilder`] has an example.
     ///
     /// # Panics
     /// Panics if `period` is zero.
     #[track_caller]
-    pub fn builder(period: Duration) -> Builder {
+    pub fn builder(period: Duration) -> IntervalBuilder {
         assert!(!period.is_zero(), "`period` must be non-zero");
-        Builder {
+        IntervalBuilder {
             start: None,
             period,
             behavior: MissedTickBehavior::default(),

@@ -161,7 +161,7 @@ pub use expirations::Expirations;
 #[cfg(feature = "interval")]
 pub use group::{GroupBuilder, GroupInterval, IntervalGroup};
 #[cfg(feature = "interval")]
-pub use interval::{Builder, MissedTickBehavior, OsInterval, interval, interval_at};
+pub use interval::{IntervalBuilder, MissedTickBehavior, OsInterval, interval, interval_at};
 #[cfg(feature = "periodic")]
 pub use periodic::PeriodicInterval;
 #[cfg(feature = "interval")]

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-/// How close to its deadline a tick is delivered, and at what cost. [`Builder`](crate::Builder) has
-/// an example.
+/// How close to its deadline a tick is delivered, and at what cost.
+/// [`IntervalBuilder`](crate::IntervalBuilder) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Precision {

@@ -79,7 +79,7 @@ impl TimerQueue {
     /// Creates a queue on the current runtime, and spawns its driver.
     ///
     /// # Errors
-    /// Returns an error if [`Builder::build`](crate::Builder::build) would.
+    /// Returns an error if [`IntervalBuilder::build`](crate::IntervalBuilder::build) would.
     pub(crate) fn new(
         resolution: Duration,
         precision: Precision,

@@ -28,7 +28,7 @@ thread_local! {
 /// Returns the queue of the current runtime, and creates it if there is none.
 ///
 /// # Errors
-/// Returns an error if [`Builder::build`](crate::Builder::build) would.
+/// Returns an error if [`IntervalBuilder::build`](crate::IntervalBuilder::build) would.
 pub(crate) fn current_queue() -> io::Result<Arc<TimerQueue>> {
     let runtime = Handle::try_current()
         .map_err(|error| io::Error::new(io::ErrorKind::NotConnected, error))?
