@@ -1,17 +1,12 @@
-//! [`Expirations`]: the result of a tick of `PeriodicInterval`, which is also a number.
+//! [`Expirations`]: the result of a tick of `PeriodicInterval`.
 
 use std::fmt;
-use std::iter::Sum;
-use std::num::TryFromIntError;
-use std::ops::{Add, AddAssign, Deref, Div, Mul, Rem, Sub, SubAssign};
 
 use tokio::time::Instant;
 
 /// The periods that ended since the last tick: one, or several if the reader was late.
 ///
-/// It can be used as the number of periods, which is the result of a tick in tokio-osinterval: it
-/// is compared, printed and calculated with like a `u64`, and has the methods of `u64`. If the type
-/// must be `u64`, for example of an argument, a range or a cast, use [`count`](Self::count).
+/// It is compared with a `u64` and printed as the number of periods, [`count`](Self::count).
 ///
 /// With the feature `serde`, the deadlines are stored as `first_since_epoch` and `last_since_epoch`,
 /// durations since the Unix epoch. A process converts them by a single pair of readings of both
@@ -33,13 +28,14 @@ use tokio::time::Instant;
 /// use std::time::Duration;
 /// let mut interval = osinterval::PeriodicInterval::new(Duration::from_millis(1))?;
 /// let mut total = 0;
-/// let n = interval.tick().await?;
-/// total += n;
-/// if n > 1 {
-///     println!("{n} periods at once, {} missed", n - 1);
+/// let expirations = interval.tick().await?;
+/// total += expirations.count;
+/// if expirations != 1 {
+///     println!("{expirations} periods at once, {} missed", expirations.count - 1);
 /// }
-/// assert_eq!(n, total);
-/// assert_eq!(n.last, n.first + interval.period() * (n.count as u32 - 1));
+/// assert_eq!(expirations, total);
+/// let later_periods = expirations.count as u32 - 1;
+/// assert_eq!(expirations.last, expirations.first + interval.period() * later_periods);
 /// # std::io::Result::Ok(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,14 +46,6 @@ pub struct Expirations {
     pub first: Instant,
     /// Deadline of the last period: `first` + (`count` − 1) × period.
     pub last: Instant,
-}
-
-impl Deref for Expirations {
-    type Target = u64;
-
-    fn deref(&self) -> &u64 {
-        &self.count
-    }
 }
 
 impl fmt::Display for Expirations {
@@ -72,12 +60,6 @@ impl From<Expirations> for u64 {
     }
 }
 
-impl From<Expirations> for u128 {
-    fn from(expirations: Expirations) -> Self {
-        expirations.count.into()
-    }
-}
-
 // There is no comparison with `u64` on the left: it would make the type of `n == text.parse()?`
 // ambiguous in every program that contains this crate.
 impl PartialEq<u64> for Expirations {
@@ -85,65 +67,3 @@ impl PartialEq<u64> for Expirations {
         self.count == *number
     }
 }
-
-impl PartialOrd<u64> for Expirations {
-    fn partial_cmp(&self, number: &u64) -> Option<std::cmp::Ordering> {
-        self.count.partial_cmp(number)
-    }
-}
-
-impl AddAssign<Expirations> for u64 {
-    fn add_assign(&mut self, expirations: Expirations) {
-        *self += expirations.count;
-    }
-}
-
-impl SubAssign<Expirations> for u64 {
-    fn sub_assign(&mut self, expirations: Expirations) {
-        *self -= expirations.count;
-    }
-}
-
-impl Sum<Expirations> for u64 {
-    fn sum<I: Iterator<Item = Expirations>>(ticks: I) -> Self {
-        ticks.map(|expirations| expirations.count).sum()
-    }
-}
-
-/// Implements an operator for the number of periods and a `u64`, in both orders.
-macro_rules! impl_operators {
-    ($($operator:ident $method:ident;)*) => {$(
-        impl $operator<u64> for Expirations {
-            type Output = u64;
-
-            fn $method(self, number: u64) -> u64 {
-                $operator::$method(self.count, number)
-            }
-        }
-
-        impl $operator<Expirations> for u64 {
-            type Output = u64;
-
-            fn $method(self, expirations: Expirations) -> u64 {
-                $operator::$method(self, expirations.count)
-            }
-        }
-    )*};
-}
-
-impl_operators! { Add add; Sub sub; Mul mul; Div div; Rem rem; }
-
-/// Implements the conversion to integers that may be too small.
-macro_rules! impl_try_from {
-    ($($integer:ty)*) => {$(
-        impl TryFrom<Expirations> for $integer {
-            type Error = TryFromIntError;
-
-            fn try_from(expirations: Expirations) -> Result<Self, TryFromIntError> {
-                expirations.count.try_into()
-            }
-        }
-    )*};
-}
-
-impl_try_from! { i32 i64 u32 usize }

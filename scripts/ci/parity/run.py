@@ -72,6 +72,8 @@ NEXUS = {
     r"\bErr\(_\) => break": "None => break",
     r"\brecv\(\)\.await\.is_err\(\)": "recv().await.is_none()",
 }
+# A tick of PeriodicInterval is a struct; its count is the number of tokio-osinterval.
+OSINTERVAL = {r"\btokio_osinterval::": "osinterval::", r"\biv\.tick\(\)\.await\?;": "iv.tick().await?.count;"}
 SUITES = {
     "tokio": RenamedFiles(*TOKIO),
     "tokio-fallback": RenamedFiles(*TOKIO, ["--no-default-features", "--features", "conditions"]),
@@ -95,7 +97,7 @@ SUITES = {
         ["skip_advances_to_next_multiple", "burst_uses_period_only", "delay_uses_now_plus_period"],
         "use osinterval::MissedTickBehavior; use parity::NextDeadline; use std::time::{Duration, Instant};\n",
     ),
-    "tokio-osinterval-examples": RenamedFiles("tokio-osinterval", ["examples/*.rs"], {r"\btokio_osinterval::": "osinterval::"}),
+    "tokio-osinterval-examples": RenamedFiles("tokio-osinterval", ["examples/*.rs"], OSINTERVAL),
     "nexus-async-rt": RenamedFiles("nexus-async-rt", ["tests/cancel_fuzz.rs", "tests/channel.rs"], NEXUS),
 }
 
