@@ -17,18 +17,19 @@ pub enum Precision {
     /// deadline.
     ///
     /// The lead adapts: it follows the given quantile of how late the timer wakes the task, upwards
-    /// within tens of ticks, downwards within hundreds. A tick for which the timer is later than
-    /// the lead is as late as it would be without a lead, less the lead. The lateness includes the
-    /// time from the wake-up to the poll: if other tasks hold the worker for long, the lead grows
-    /// towards its cap. An interval that falls back to tokio's timer ticks as with
-    /// [`Precision::Os`], since no lead of reasonable length covers a wheel of a millisecond. So does
-    /// any interval while a test has paused tokio's clock.
+    /// within tens of ticks, downwards within hundreds. If the timer fires later than the lead
+    /// allows for, the tick is late by the excess. The lateness includes the time from the wake-up
+    /// to the poll: if other tasks hold the worker for long, the lead grows towards its cap.
+    ///
+    /// An interval that falls back to tokio's timer ticks as with [`Precision::Os`], since no lead
+    /// of reasonable length covers a wheel of a millisecond. So does any interval while a test has
+    /// paused tokio's clock.
     ///
     /// # Effect on other tasks
-    /// A poll may hold its worker thread for as long as the lead, at most [`Spin::cap`], and at
-    /// most the share [`Spin::share`] of the period. Other tasks of that worker wait in the
-    /// meantime: on a current-thread runtime all of them. If others must not wait, give such an
-    /// interval a thread of its own.
+    /// A poll may hold its worker thread for as long as the lead, which is at most [`Spin::cap`],
+    /// and at most the share [`Spin::share`] of the period. During that time, other tasks of the
+    /// worker wait; on a current-thread runtime these are all others. If they must not wait, run
+    /// the interval on a thread of its own.
     Spin(Spin),
 }
 
@@ -46,29 +47,18 @@ impl Precision {
 /// ```
 /// use std::time::Duration;
 /// use osinterval::{Precision, Spin};
-/// // At most 50 us of spinning a tick, and a tenth of a core.
-/// let spin = Spin::default().quantile(0.9).floor(Duration::from_micros(2)).cap(Duration::from_micros(50)).share(0.1);
+/// // At most 50 us of spinning per tick, and a tenth of a core.
+/// let spin = Spin::default().with_cap(Duration::from_micros(50)).with_share(0.1);
+/// assert_eq!((spin.cap(), spin.share()), (Duration::from_micros(50), 0.1));
 /// let precision = Precision::from(spin);
 /// assert_ne!(precision, Precision::spin());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct Spin {
-    /// The share of ticks for which the task should be awake before the deadline, between 0 and 1
-    /// (0.92). A larger share means more punctual ticks and more time spent spinning.
-    pub quantile: f64,
-    /// The minimum of the lead (1 us).
-    pub floor: Duration,
-    /// The maximum of the lead (200 us), and so of the time for which one poll holds its thread.
-    pub cap: Duration,
-    /// The maximum of the lead as a share of the period (0.2), and so of the share of one core that
-    /// is spent spinning.
-    ///
-    /// Where the timer is later than this share, ticks are as late as with [`Precision::Os`], less
-    /// the lead: with 0.2 and a timer that is 30 us late, at periods below 150 us. With 1, ticks are
-    /// punctual at every period. The task then spins through periods that are shorter than the
-    /// lateness of the timer, and takes a whole core.
-    pub share: f64,
+    quantile: f64,
+    floor: Duration,
+    cap: Duration,
+    share: f64,
 }
 
 impl Default for Spin {
@@ -83,29 +73,67 @@ impl Default for Spin {
 }
 
 impl Spin {
-    /// Sets [`Spin::quantile`]; clamped to 0.5 to 0.999.
+    /// Returns the share of ticks for which the task should be awake before the deadline; 0.92
+    /// unless set. A larger share means more punctual ticks and more time spent spinning.
     #[must_use]
-    pub fn quantile(self, quantile: f64) -> Self {
-        Self { quantile, ..self }
+    pub fn quantile(&self) -> f64 {
+        self.quantile
     }
 
-    /// Sets [`Spin::floor`].
+    /// Sets [`Spin::quantile`], which is clamped to 0.5 to 0.999.
     #[must_use]
-    pub fn floor(self, floor: Duration) -> Self {
-        Self { floor, ..self }
+    pub fn with_quantile(self, quantile: f64) -> Self {
+        Self { quantile: clamp(quantile, 0.5, 0.999), ..self }
     }
 
-    /// Sets [`Spin::cap`].
+    /// Returns the minimum of the lead; 1 us unless set.
     #[must_use]
-    pub fn cap(self, cap: Duration) -> Self {
-        Self { cap, ..self }
+    pub fn floor(&self) -> Duration {
+        self.floor
     }
 
-    /// Sets [`Spin::share`]; clamped to 0 to 1.
+    /// Sets [`Spin::floor`], which is at least 1 ns. A larger floor than the maximum of the lead
+    /// has the effect of that maximum.
     #[must_use]
-    pub fn share(self, share: f64) -> Self {
-        Self { share, ..self }
+    pub fn with_floor(self, floor: Duration) -> Self {
+        Self { floor: floor.max(MIN_LEAD), ..self }
     }
+
+    /// Returns the maximum of the lead, which is the maximum time for which a poll holds its
+    /// thread; 200 us unless set.
+    #[must_use]
+    pub fn cap(&self) -> Duration {
+        self.cap
+    }
+
+    /// Sets [`Spin::cap`], which is at least 1 ns.
+    #[must_use]
+    pub fn with_cap(self, cap: Duration) -> Self {
+        Self { cap: cap.max(MIN_LEAD), ..self }
+    }
+
+    /// Returns the maximum of the lead as a share of the period, which is the maximum share of a
+    /// core that is spent spinning; 0.2 unless set.
+    ///
+    /// If the timer's lateness exceeds this share of the period, ticks are late by the difference:
+    /// at 0.2 and 30 us of timer lateness, this concerns periods below 150 us. At 1, ticks are
+    /// punctual at every period. If the period is shorter than the lateness of the timer, the task
+    /// then spins all the time and needs a whole core.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// Sets [`Spin::share`], which is clamped to 0 to 1.
+    #[must_use]
+    pub fn with_share(self, share: f64) -> Self {
+        Self { share: clamp(share, 0.0, 1.0), ..self }
+    }
+}
+
+/// Returns the number of the range that is closest to `value`, or `min` if `value` is not a number.
+fn clamp(value: f64, min: f64, max: f64) -> f64 {
+    if value.is_nan() { min } else { value.clamp(min, max) }
 }
 
 impl From<Spin> for Precision {
@@ -128,6 +156,8 @@ pub(crate) struct Lead {
     observations: u32,
 }
 
+/// The minimum of the floor and the cap. The logarithm of a lead of zero is infinite.
+const MIN_LEAD: Duration = Duration::from_nanos(1);
 /// The size of a step up plus a step down, on the logarithm.
 const GAIN: f64 = 0.1;
 /// The ratio of the first lead to the first observation, which is taken as the median.
@@ -137,19 +167,16 @@ const FIRST_STEPS: u32 = 5;
 
 impl Lead {
     pub(crate) fn new(spin: Spin, period: Duration) -> Self {
-        const MIN_NS: f64 = 1.0;
-        let share = if spin.share.is_finite() { spin.share.clamp(0.0, 1.0) } else { 0.0 };
-        let cap_ns = (spin.cap.as_nanos() as f64).min(period.as_nanos() as f64 * share).max(MIN_NS);
-        let floor_ns = (spin.floor.as_nanos() as f64).clamp(MIN_NS, cap_ns);
-        let quantile =
-            if spin.quantile.is_finite() { spin.quantile.clamp(0.5, 0.999) } else { 0.5 };
-        let lead = Duration::from_nanos(floor_ns as u64);
+        let min_ns = MIN_LEAD.as_nanos() as f64;
+        let share_ns = period.as_nanos() as f64 * spin.share;
+        let cap_ns = (spin.cap.as_nanos() as f64).min(share_ns).max(min_ns);
+        let floor_ns = (spin.floor.as_nanos() as f64).min(cap_ns);
         Self {
-            lead,
+            lead: Duration::from_nanos(floor_ns as u64),
             ln_ns: floor_ns.ln(),
             ln_floor: floor_ns.ln(),
             ln_cap: cap_ns.ln(),
-            quantile,
+            quantile: spin.quantile,
             observations: 0,
         }
     }
@@ -190,7 +217,7 @@ mod tests {
     #[test]
     fn lead_covers_quantile_of_ticks() {
         for quantile in [0.8, 0.95, 0.99] {
-            let mut lead = Lead::new(Spin::default().quantile(quantile), PERIOD);
+            let mut lead = Lead::new(Spin::default().with_quantile(quantile), PERIOD);
             for i in 0..2_000 {
                 lead.observe(usual_lateness(i));
             }
@@ -220,6 +247,16 @@ mod tests {
         assert!(lead.duration() < US(50), "{:?}", lead.duration());
     }
 
+    #[test]
+    fn settings_are_clamped_when_set() {
+        let lowest = Spin::default().with_quantile(f64::NAN).with_share(-1.0);
+        assert_eq!((lowest.quantile(), lowest.share()), (0.5, 0.0));
+        let highest = Spin::default().with_quantile(1.0).with_share(f64::INFINITY);
+        assert_eq!((highest.quantile(), highest.share()), (0.999, 1.0));
+        let shortest = Spin::default().with_floor(Duration::ZERO).with_cap(Duration::ZERO);
+        assert_eq!((shortest.floor(), shortest.cap()), (MIN_LEAD, MIN_LEAD));
+    }
+
     proptest! {
         #[test]
         fn lead_stays_within_bounds(
@@ -230,7 +267,13 @@ mod tests {
             floor_us in 0_u64..1_000,
             period_us in 1_u64..10_000,
         ) {
-            let spin = Spin::default().quantile(quantile).share(share).cap(US(cap_us)).floor(US(floor_us));
+            let spin = Spin::default()
+                .with_quantile(quantile)
+                .with_share(share)
+                .with_cap(US(cap_us))
+                .with_floor(US(floor_us));
+            prop_assert!((0.5..=0.999).contains(&spin.quantile()), "{quantile}");
+            prop_assert!((0.0..=1.0).contains(&spin.share()), "{share}");
             let mut lead = Lead::new(spin, US(period_us));
             for ns in late_ns {
                 lead.observe(Duration::from_nanos(ns));

@@ -92,7 +92,7 @@ impl TimerQueue {
         let lead = match precision {
             // A queue has no period to take a share of.
             Precision::Spin(spin) if timer.is_native() => {
-                Some(Lead::new(spin.share(1.0), Duration::MAX))
+                Some(Lead::new(spin.with_share(1.0), Duration::MAX))
             }
             _ => None,
         };

@@ -54,7 +54,7 @@ async fn precise_ticks_are_never_early() {
     let start = real_now() + ms(5);
     let period = Duration::from_micros(500);
     let cap = Duration::from_micros(60);
-    let spin = Spin::default().cap(cap);
+    let spin = Spin::default().with_cap(cap);
     let mut interval = OsInterval::builder(period).start_at(start).precision(spin).build().unwrap();
     for k in 0..1_000_u32 {
         let deadline = with_watchdog(interval.tick()).await;

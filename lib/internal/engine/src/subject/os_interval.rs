@@ -62,7 +62,7 @@ impl<const WHOLE_PERIOD: bool> Subject for Precise<WHOLE_PERIOD> {
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
         let builder = OsInterval::builder(schedule.period).start_at(schedule.start.into());
-        let spin = if WHOLE_PERIOD { Spin::default().share(1.0) } else { Spin::default() };
+        let spin = if WHOLE_PERIOD { Spin::default().with_share(1.0) } else { Spin::default() };
         Ok(Self(builder.precision(spin).build()?))
     }
 }
