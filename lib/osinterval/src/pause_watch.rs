@@ -41,11 +41,6 @@ impl PauseWatch {
         Self { runtime: runtime.filter(is_single), sleep: None }
     }
 
-    /// Creates a watch for a timer that needs none, because it is tokio's.
-    pub(crate) const fn none() -> Self {
-        Self { runtime: None, sleep: None }
-    }
-
     /// Watches for `deadline` instead of an earlier one, and wakes the task of `cx` then.
     #[inline]
     pub(crate) fn watch(&mut self, deadline: Instant, cx: &mut Context<'_>) {

@@ -29,19 +29,35 @@ pub(crate) fn add_or_far(deadline: Instant, after: Duration, now: Instant) -> In
 pub(crate) struct Timer {
     /// The timer that is used while the clock is the real one.
     backend: Backend,
-    /// The OS's timer; `None` if the timer is tokio's in any case.
-    native: Option<sys::OneShot>,
-    /// Wakes the task if a test pauses the clock while `native` is armed.
-    pause_watch: PauseWatch,
-    /// tokio's timer, or the one that replaces `native` on a paused clock.
-    sleep: Option<Pin<Box<Sleep>>>,
-    /// The time for which the timer is armed, with a waker registered. It is earlier than the
-    /// current deadline if that was postponed.
-    armed: Option<Instant>,
-    /// Whether the timer waits for a deadline to become known: nothing is armed in fact.
-    is_idle: bool,
-    /// The waker of the last poll that was pending.
+    source: Source,
+    arming: Arming,
+    /// The waker of the last poll that armed the kernel's timer or found no deadline.
     waker: Option<Waker>,
+}
+
+/// The timer that wakes the task.
+#[derive(Debug)]
+enum Source {
+    Kernel {
+        timer: sys::OneShot,
+        /// Wakes the task if a test pauses tokio's clock while `timer` is armed.
+        pause_watch: PauseWatch,
+        /// The timer of tokio that is used while tokio's clock is not the real one.
+        replacement: Option<Pin<Box<Sleep>>>,
+    },
+    Tokio(Pin<Box<Sleep>>),
+}
+
+/// The time for which a source is armed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arming {
+    Disarmed,
+    /// A waker is registered for this time. It is earlier than the current deadline if that was
+    /// postponed.
+    At(Instant),
+    /// A task waits until a deadline is known. The source is disarmed.
+    #[cfg_attr(not(feature = "interval"), allow(dead_code, reason = "only a queue is idle"))]
+    Idle,
 }
 
 impl Timer {
@@ -54,7 +70,13 @@ impl Timer {
             return Ok(Self { backend, ..Self::new_tokio()? });
         }
         match (catch_driver_panic(sys::OneShot::new), fallback) {
-            (Ok(timer), _) => Ok(Self::from_parts(backend, Some(timer), PauseWatch::new(), None)),
+            (Ok(timer), _) => {
+                let pause_watch = PauseWatch::new();
+                Ok(Self::with_source(
+                    backend,
+                    Source::Kernel { timer, pause_watch, replacement: None },
+                ))
+            }
             (Err(error), Fallback::Never) => Err(error),
             (Err(_), Fallback::TokioSleep) => Self::new_tokio(),
         }
@@ -62,17 +84,11 @@ impl Timer {
 
     /// Creates a disarmed timer that is tokio's.
     pub(crate) fn new_tokio() -> io::Result<Self> {
-        let sleep = new_sleep()?;
-        Ok(Self::from_parts(Backend::TokioSleep, None, PauseWatch::none(), Some(sleep)))
+        Ok(Self::with_source(Backend::TokioSleep, Source::Tokio(new_sleep()?)))
     }
 
-    fn from_parts(
-        backend: Backend,
-        native: Option<sys::OneShot>,
-        pause_watch: PauseWatch,
-        sleep: Option<Pin<Box<Sleep>>>,
-    ) -> Self {
-        Self { backend, native, pause_watch, sleep, armed: None, is_idle: false, waker: None }
+    fn with_source(backend: Backend, source: Source) -> Self {
+        Self { backend, source, arming: Arming::Disarmed, waker: None }
     }
 
     pub(crate) fn backend(&self) -> Backend {
@@ -86,84 +102,65 @@ impl Timer {
         cx: &mut Context<'_>,
         deadline: Instant,
     ) -> Poll<io::Result<()>> {
-        if std::mem::take(&mut self.is_idle) {
-            self.armed = None;
+        if self.arming == Arming::Idle {
+            self.arming = Arming::Disarmed;
         }
-        while self.native.is_some() {
-            if tokio_now() >= deadline {
-                // If the timer is armed, it has fired or is about to, and no task waits for that.
-                self.armed = None;
-                return Poll::Ready(Ok(()));
-            }
-            self.select_source()?;
-            if self.sleep.is_some() {
-                break;
-            }
-            if self.armed.is_none_or(|armed| armed > deadline) {
-                return self.arm_native(cx, deadline);
-            }
-            if self.poll_fired(cx)?.is_pending() {
-                self.pause_watch.watch(deadline, cx);
-                return Poll::Pending;
-            }
-            // It fired before the deadline: the arming was an earlier one, or the clocks disagree.
-            // Arming again is right in both cases. Thus a deadline may be postponed any number of
-            // times at the cost of one wake-up.
-            self.armed = None;
-        }
-        self.poll_sleep(cx, deadline)
-    }
-
-    /// Selects the kernel's timer or its replacement, whichever follows tokio's clock.
-    #[inline]
-    fn select_source(&mut self) -> io::Result<()> {
-        let is_shifted = is_shifted();
-        if is_shifted != self.sleep.is_some() {
-            self.armed = None;
-            self.pause_watch.disarm();
-            self.sleep = if is_shifted { Some(new_sleep()?) } else { None };
-        }
-        Ok(())
-    }
-
-    fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.native {
-            Some(timer) => timer.poll_fired(cx),
-            None => Poll::Pending,
-        }
-    }
-
-    fn arm_native(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<io::Result<()>> {
-        // Registers the waker before the timer can fire, and discards earlier expirations.
-        while let Poll::Ready(result) = self.poll_fired(cx) {
-            result?;
-        }
-        if let Some(timer) = &mut self.native {
-            timer.arm(deadline)?;
-        }
-        self.armed = Some(deadline);
-        self.store_waker(cx);
-        self.pause_watch.watch(deadline, cx);
-        Poll::Pending
-    }
-
-    fn poll_sleep(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<io::Result<()>> {
-        let Some(sleep) = &mut self.sleep else { return Poll::Pending };
-        if self.armed != Some(deadline) {
+        let sleep = match &mut self.source {
+            Source::Tokio(sleep) => sleep,
+            Source::Kernel { timer, pause_watch, replacement } => loop {
+                if tokio_now() >= deadline {
+                    // If the timer is armed, it has fired or is about to, and no task waits for
+                    // that.
+                    self.arming = Arming::Disarmed;
+                    return Poll::Ready(Ok(()));
+                }
+                let is_shifted = is_shifted();
+                if is_shifted != replacement.is_some() {
+                    self.arming = Arming::Disarmed;
+                    pause_watch.disarm();
+                    *replacement = if is_shifted { Some(new_sleep()?) } else { None };
+                }
+                if let Some(sleep) = replacement {
+                    break sleep;
+                }
+                let is_armed = matches!(self.arming, Arming::At(time) if time <= deadline);
+                if !is_armed {
+                    // Registers the waker before the timer can fire, and discards earlier
+                    // expirations.
+                    while let Poll::Ready(result) = timer.poll_fired(cx) {
+                        result?;
+                    }
+                    timer.arm(deadline)?;
+                    self.arming = Arming::At(deadline);
+                    store_waker(&mut self.waker, cx);
+                    pause_watch.watch(deadline, cx);
+                    return Poll::Pending;
+                }
+                if timer.poll_fired(cx)?.is_pending() {
+                    pause_watch.watch(deadline, cx);
+                    return Poll::Pending;
+                }
+                // It fired before the deadline: the arming was an earlier one, or the clocks
+                // disagree. Arming again is right in both cases. Thus a deadline may be postponed
+                // any number of times at the cost of one wake-up.
+                self.arming = Arming::Disarmed;
+            },
+        };
+        if self.arming != Arming::At(deadline) {
             sleep.as_mut().reset(deadline.into());
-            self.armed = Some(deadline);
+            self.arming = Arming::At(deadline);
         }
         // The caller takes from the cooperative budget, once.
         ready!(pin!(coop::unconstrained(sleep)).poll(cx));
-        self.armed = None;
+        self.arming = Arming::Disarmed;
         Poll::Ready(Ok(()))
     }
+}
 
-    fn store_waker(&mut self, cx: &Context<'_>) {
-        match &mut self.waker {
-            Some(waker) => waker.clone_from(cx.waker()),
-            None => self.waker = Some(cx.waker().clone()),
-        }
+fn store_waker(stored: &mut Option<Waker>, cx: &Context<'_>) {
+    match stored {
+        Some(waker) => waker.clone_from(cx.waker()),
+        None => *stored = Some(cx.waker().clone()),
     }
 }
 
@@ -176,39 +173,50 @@ impl Timer {
 
     /// Whether the timer is tokio's, because there is no other or the clock is shifted.
     pub(crate) fn is_tokio(&self) -> bool {
-        self.sleep.is_some() || is_shifted()
+        match &self.source {
+            Source::Kernel { replacement, .. } => replacement.is_some() || is_shifted(),
+            Source::Tokio(_) => true,
+        }
     }
 
     /// Forgets the deadline of tasks that no longer wait. The kernel's timer stays armed, but a
     /// paused clock does not advance to the deadline.
     pub(crate) fn end_pause_watch(&mut self) {
-        self.pause_watch.disarm();
+        if let Source::Kernel { pause_watch, .. } = &mut self.source {
+            pause_watch.disarm();
+        }
     }
 
     /// Forgets what is armed: until the next poll, [`Timer::bring_forward`] does nothing. For a
     /// caller that polls again soon.
     pub(crate) fn forget_armed(&mut self) {
-        self.armed = None;
+        self.arming = Arming::Disarmed;
     }
 
     /// Registers the waker for a later [`Timer::bring_forward`], while no deadline is known.
     /// Pending unless the timer fails. Nothing is armed for this: a paused clock would advance to
     /// a timer of tokio, however far it is.
     pub(crate) fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while let Poll::Ready(result) = self.poll_fired(cx) {
-            result?;
-            self.armed = None;
+        match &mut self.source {
+            Source::Kernel { timer, pause_watch, replacement } => {
+                while let Poll::Ready(result) = timer.poll_fired(cx) {
+                    result?;
+                    self.arming = Arming::Disarmed;
+                }
+                pause_watch.disarm();
+                if replacement.take().is_some() {
+                    self.arming = Arming::Disarmed;
+                }
+            }
+            Source::Tokio(_) if self.arming == Arming::Idle => {}
+            Source::Tokio(sleep) => {
+                self.arming = Arming::Disarmed;
+                *sleep = new_sleep()?;
+            }
         }
-        self.pause_watch.disarm();
-        if self.sleep.is_some() && !self.is_idle {
-            self.armed = None;
-            self.sleep = if self.native.is_some() { None } else { Some(new_sleep()?) };
-        }
-        self.store_waker(cx);
-        if self.armed.is_none() {
-            let now = tokio_now();
-            self.armed = Some(add_or_far(now, Duration::MAX, now));
-            self.is_idle = true;
+        store_waker(&mut self.waker, cx);
+        if self.arming == Arming::Disarmed {
+            self.arming = Arming::Idle;
         }
         Poll::Pending
     }
@@ -216,27 +224,34 @@ impl Timer {
     /// Ensures that a task that waits is woken no later than at `deadline`. Makes no system call
     /// unless the timer is armed for a later time.
     pub(crate) fn bring_forward(&mut self, deadline: Instant) -> io::Result<()> {
-        let Some(armed) = self.armed else { return Ok(()) };
-        if self.sleep.is_none()
-            && let Some(waker) = &self.waker
-        {
-            self.pause_watch.watch(deadline, &mut Context::from_waker(waker));
-        }
-        if armed <= deadline {
+        if self.arming == Arming::Disarmed {
             return Ok(());
         }
-        match (&mut self.sleep, &mut self.native) {
-            (Some(sleep), _) if !self.is_idle => sleep.as_mut().reset(deadline.into()),
-            (None, Some(timer)) if !is_shifted() => timer.arm(deadline)?,
+        if let Source::Kernel { pause_watch, replacement: None, .. } = &mut self.source
+            && let Some(waker) = &self.waker
+        {
+            pause_watch.watch(deadline, &mut Context::from_waker(waker));
+        }
+        if matches!(self.arming, Arming::At(time) if time <= deadline) {
+            return Ok(());
+        }
+        match &mut self.source {
+            Source::Kernel { timer, replacement: None, .. } if !is_shifted() => {
+                timer.arm(deadline)?;
+            }
+            Source::Kernel { replacement: Some(sleep), .. } | Source::Tokio(sleep)
+                if self.arming != Arming::Idle =>
+            {
+                sleep.as_mut().reset(deadline.into());
+            }
             _ => {
                 // Only a poll registers the waker with a sleep.
-                self.armed = None;
+                self.arming = Arming::Disarmed;
                 self.waker.iter().for_each(Waker::wake_by_ref);
                 return Ok(());
             }
         }
-        self.armed = Some(deadline);
-        self.is_idle = false;
+        self.arming = Arming::At(deadline);
         Ok(())
     }
 }
