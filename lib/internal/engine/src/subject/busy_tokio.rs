@@ -9,7 +9,7 @@ use std::time::Instant;
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time;
 
-use crate::subject::ticker::{Schedule, Subject, Ticker, WaitKind};
+use crate::subject::ticker::{Schedule, Subject, Ticker, WaitKind, poll_wait_of_interval};
 
 /// A task that reads the clock and yields until the deadline, which keeps tokio from parking.
 ///
@@ -73,16 +73,7 @@ impl Subject for IntervalWithYieldingTask {
 }
 
 impl Ticker for IntervalWithYieldingTask {
-    type Event = time::Instant;
-
-    #[inline]
-    fn poll_wait(
-        mut self: Pin<&mut Self>,
-        _: u64,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<time::Instant>> {
-        self.interval.poll_tick(cx).map(Ok)
-    }
+    poll_wait_of_interval!(interval, time::Instant);
 
     fn backend(&self) -> String {
         "tokio timer wheel, never parked".to_owned()

@@ -2,13 +2,11 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Instant;
 
 use busypoll::{ParkBackend, Parking, Runtime};
 
-use crate::subject::ticker::{Schedule, Subject, Ticker, WaitKind};
+use crate::subject::ticker::{Schedule, Subject, Ticker, WaitKind, poll_wait_of_interval};
 
 /// A subject that runs on a busypoll runtime.
 pub trait OnBusypoll: Subject {
@@ -85,16 +83,7 @@ impl<I: IdleBehaviour> Subject for Interval<I> {
 }
 
 impl<I: IdleBehaviour> Ticker for Interval<I> {
-    type Event = Instant;
-
-    #[inline]
-    fn poll_wait(
-        mut self: Pin<&mut Self>,
-        _: u64,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<Instant>> {
-        self.0.poll_tick(cx).map(Ok)
-    }
+    poll_wait_of_interval!(0, Instant);
 
     fn backend(&self) -> String {
         I::BACKEND.to_owned()

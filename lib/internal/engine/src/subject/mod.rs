@@ -70,9 +70,9 @@ subjects! {
         "like os-interval, with missed-tick behaviour Delay";
     "os-interval-skip", Tokio os_interval::OneShot<behaviour::Skip>, false,
         "like os-interval, with missed-tick behaviour Skip";
-    "os-interval-precise", Tokio os_interval::Precise<false>, true,
+    "os-interval-precise", Tokio os_interval::Precise<os_interval::DefaultShare>, true,
         "OsInterval in precise mode: wakes up early by a learnt time, then spins until the deadline";
-    "os-interval-spin", Tokio os_interval::Precise<true>, false,
+    "os-interval-spin", Tokio os_interval::Precise<os_interval::WholePeriod>, false,
         "like os-interval-precise, without its limit of 20 % of a period: punctual at short periods";
     "os-interval-group", Tokio os_interval::Grouped, false,
         "an interval of an IntervalGroup: one timer for all intervals, in slots of 100 us";

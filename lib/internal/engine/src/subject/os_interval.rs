@@ -9,7 +9,7 @@ use osinterval::{Expirations, GroupInterval, IntervalGroup, OsInterval, Periodic
 use tokio::time::Instant;
 
 use crate::subject::behaviour::Behaviour;
-use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
+use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, poll_wait_of_interval};
 
 /// `OsInterval`.
 pub struct OneShot<B> {
@@ -31,16 +31,7 @@ impl<B: Behaviour> Subject for OneShot<B> {
 }
 
 impl<B: Behaviour> Ticker for OneShot<B> {
-    type Event = Instant;
-
-    #[inline]
-    fn poll_wait(
-        mut self: Pin<&mut Self>,
-        _: u64,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<Instant>> {
-        self.interval.poll_tick(cx).map(Ok)
-    }
+    poll_wait_of_interval!(interval, Instant);
 
     #[inline]
     fn delivered(self: Pin<&mut Self>, claimed: Instant, next: u64) -> Delivered {
@@ -52,32 +43,44 @@ impl<B: Behaviour> Ticker for OneShot<B> {
     }
 }
 
-/// `OsInterval` in its precise mode. It may spin for a fifth of a period, or for all of it.
-pub struct Precise<const WHOLE_PERIOD: bool>(OsInterval);
+/// Share of a period for which the precise mode may spin.
+pub trait SpinShare: 'static {
+    fn spin() -> Spin;
+}
 
-impl<const WHOLE_PERIOD: bool> Subject for Precise<WHOLE_PERIOD> {
+/// The default of `osinterval`: a fifth.
+pub struct DefaultShare;
+/// The whole period, so that ticks are punctual at short periods.
+pub struct WholePeriod;
+
+impl SpinShare for DefaultShare {
+    fn spin() -> Spin {
+        Spin::default()
+    }
+}
+
+impl SpinShare for WholePeriod {
+    fn spin() -> Spin {
+        Spin::default().with_share(1.0)
+    }
+}
+
+/// `OsInterval` in its precise mode, which may spin for the share `S` of a period.
+pub struct Precise<S>(OsInterval, PhantomData<fn() -> S>);
+
+impl<S: SpinShare> Subject for Precise<S> {
     // The precise mode wakes up before the deadline on purpose.
     const PARKS_UNTIL_DUE: bool = false;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
         let builder = OsInterval::builder(schedule.period).start_at(schedule.start.into());
-        let spin = if WHOLE_PERIOD { Spin::default().with_share(1.0) } else { Spin::default() };
-        Ok(Self(builder.precision(spin).build()?))
+        Ok(Self(builder.precision(S::spin()).build()?, PhantomData))
     }
 }
 
-impl<const WHOLE_PERIOD: bool> Ticker for Precise<WHOLE_PERIOD> {
-    type Event = Instant;
-
-    #[inline]
-    fn poll_wait(
-        mut self: Pin<&mut Self>,
-        _: u64,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<Instant>> {
-        self.0.poll_tick(cx).map(Ok)
-    }
+impl<S: SpinShare> Ticker for Precise<S> {
+    poll_wait_of_interval!(0, Instant);
 
     fn backend(&self) -> String {
         let mode = if self.0.lead().is_some() { " and a lead" } else { "" };
@@ -103,16 +106,7 @@ impl Subject for Grouped {
 }
 
 impl Ticker for Grouped {
-    type Event = Instant;
-
-    #[inline]
-    fn poll_wait(
-        mut self: Pin<&mut Self>,
-        _: u64,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<Instant>> {
-        self.0.poll_tick(cx).map(Ok)
-    }
+    poll_wait_of_interval!(0, Instant);
 
     fn backend(&self) -> String {
         format!("{}, shared", self.0.backend())

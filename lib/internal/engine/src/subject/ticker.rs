@@ -84,6 +84,24 @@ pub trait Ticker: 'static {
     fn backend(&self) -> String;
 }
 
+/// Defines [`Ticker::Event`] and [`Ticker::poll_wait`] by the field `$interval`, an interval whose
+/// `poll_tick` returns a `$tick`.
+macro_rules! poll_wait_of_interval {
+    ($interval:tt, $tick:ty) => {
+        type Event = $tick;
+
+        #[inline]
+        fn poll_wait(
+            mut self: std::pin::Pin<&mut Self>,
+            _: u64,
+            cx: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<std::io::Result<$tick>> {
+            self.$interval.poll_tick(cx).map(Ok)
+        }
+    };
+}
+pub(super) use poll_wait_of_interval;
+
 /// A kind of ticker, chosen by name.
 pub trait Subject: 'static {
     /// Whether the runtime parks until the tick is due, so that the end of the park is part of the

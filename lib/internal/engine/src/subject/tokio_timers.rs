@@ -9,7 +9,9 @@ use std::task::{Context, Poll};
 use tokio::time;
 
 use crate::subject::behaviour::Behaviour;
-use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, WaitKind};
+use crate::subject::ticker::{
+    Delivered, Schedule, Subject, Ticker, WaitKind, poll_wait_of_interval,
+};
 
 const WHEEL: &str = "tokio timer wheel";
 
@@ -32,16 +34,7 @@ impl<B: Behaviour> Subject for Interval<B> {
 }
 
 impl<B: Behaviour> Ticker for Interval<B> {
-    type Event = time::Instant;
-
-    #[inline]
-    fn poll_wait(
-        mut self: Pin<&mut Self>,
-        _: u64,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<time::Instant>> {
-        self.interval.poll_tick(cx).map(Ok)
-    }
+    poll_wait_of_interval!(interval, time::Instant);
 
     #[inline]
     fn delivered(self: Pin<&mut Self>, claimed: time::Instant, next: u64) -> Delivered {
