@@ -1,7 +1,9 @@
-//! Counts the system calls of ticks and checks their order, by replacing functions of libc.
+//! Counts the system calls of ticks and checks their order, by replacing functions of libc. In tests
+//! rustix calls these functions, except on 32-bit systems.
 #![cfg(all(
     target_os = "linux",
     target_env = "gnu",
+    target_pointer_width = "64",
     feature = "interval",
     feature = "os-native",
     feature = "periodic",

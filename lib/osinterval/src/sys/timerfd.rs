@@ -1,13 +1,15 @@
 //! `timerfd` on Linux and Android.
-#![allow(unsafe_code)]
 
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -83,15 +85,8 @@ impl Periodic {
 
 /// Creates a disarmed timer and registers it with the current runtime.
 fn create_timer() -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: the call takes no pointer.
-    let fd = unsafe {
-        libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC)
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call above has just made this descriptor, and nothing else owns it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+    let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
     // An `OwnedFd` names one open descriptor for as long as it lives, which is all that the newer,
     // unsafe constructor requires. This one exists in every tokio that we support.
     #[allow(deprecated, reason = "the replacement came with tokio 1.54")]
@@ -103,41 +98,29 @@ fn set_time(fd: &OwnedFd, first: Instant, period: Duration) -> io::Result<()> {
     // A value of zero would disarm the timer. One nanosecond has passed as well, so it fires at
     // once.
     let value = timespec(kernel_time(first).max(Duration::from_nanos(1)));
-    let spec = libc::itimerspec { it_interval: timespec(period), it_value: value };
-    // SAFETY: `spec` is ours and only read; no old value is asked for; the descriptor is open as
-    // long as `fd` lives.
-    let result = unsafe {
-        libc::timerfd_settime(fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &spec, std::ptr::null_mut())
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let spec = Itimerspec { it_interval: timespec(period), it_value: value };
+    timerfd_settime(fd, TimerfdTimerFlags::ABSTIME, &spec)?;
+    Ok(())
 }
 
 fn read_count(fd: &OwnedFd) -> io::Result<u64> {
-    loop {
-        let mut count = 0_u64;
-        // SAFETY: the kernel writes at most the eight bytes of `count`, which is ours and valid for
-        // every bit pattern.
-        let read = unsafe { libc::read(fd.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
-        match usize::try_from(read).map_err(|_| io::Error::last_os_error()) {
-            Ok(size) if size == size_of::<u64>() => return Ok(count),
-            Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            // Linux does not interrupt a call that does not block, but a sandbox that emulates it
-            // may.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+    let mut count = [0; size_of::<u64>()];
+    // Linux does not interrupt a call that does not block, but a sandbox that emulates it may.
+    let size = rustix::io::retry_on_intr(|| rustix::io::read(fd, &mut count))?;
+    if size == count.len() {
+        Ok(u64::from_ne_bytes(count))
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
     }
 }
 
 /// Converts a time on the kernel's clock to its field types; saturates if they are narrow.
-fn timespec(time: Duration) -> libc::timespec {
-    // SAFETY: all-zero is a valid `timespec`; some targets have padding in it, which has no name to
-    // be set by.
-    let mut spec = unsafe { MaybeUninit::<libc::timespec>::zeroed().assume_init() };
-    spec.tv_sec = time.as_secs().try_into().unwrap_or(libc::time_t::MAX);
-    // Below 10^9, so it fits the field on every target.
-    spec.tv_nsec = time.subsec_nanos() as _;
-    spec
+fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
+        // Below 10^9, so it fits the field on every target.
+        tv_nsec: time.subsec_nanos() as _,
+    }
 }
 
 /// An upper bound of the kernel's clock at `instant`: a timer armed with it does not fire early.
@@ -186,12 +169,7 @@ fn kernel_at_origin(reads: &[(Duration, Duration)]) -> Duration {
 }
 
 fn kernel_now() -> Duration {
-    // SAFETY: all-zero is a valid `timespec`.
-    let mut now = unsafe { MaybeUninit::<libc::timespec>::zeroed().assume_init() };
-    // SAFETY: the kernel fills the `timespec`, which is ours, and keeps no pointer to it.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    assert_eq!(result, 0, "the monotonic clock can be read");
-    #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
+    let now = clock_gettime(ClockId::Monotonic);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
