@@ -44,7 +44,7 @@ const fn has_test_util<T: StartPausedResult>(_: fn(&'static mut Builder) -> T) -
     T::IS_TOKIO
 }
 
-/// Whether tokio's clock is not the real one: it is paused, or was at some time.
+/// Returns whether tokio's clock is not the real one: it is paused, or was at some time.
 #[inline]
 pub(crate) fn is_shifted() -> bool {
     CAN_PAUSE && differs_from_real_clock()
@@ -61,8 +61,8 @@ pub(crate) fn real_now() -> Instant {
     Instant::now()
 }
 
-/// The time of tokio's clock, which is the clock of every deadline. Outside of a runtime it is the
-/// real one.
+/// Returns the time of tokio's clock, which is the clock of every deadline. Outside of a runtime it
+/// is the real one.
 #[inline]
 pub(crate) fn tokio_now() -> Instant {
     tokio::time::Instant::now().into_std()

@@ -8,9 +8,10 @@ use tokio::time::Instant;
 ///
 /// It is compared with a `u64` and printed as the number of periods, [`count`](Self::count).
 ///
-/// With the feature `serde`, the deadlines are stored as `first_since_epoch` and `last_since_epoch`,
-/// durations since the Unix epoch. A process converts them by a single pair of readings of both
-/// clocks, so they keep their distances, and do not follow later changes of the system's time:
+/// With the feature `serde`, the deadlines are stored as `first_since_epoch` and
+/// `last_since_epoch`, durations since the Unix epoch. A process converts them by a single pair of
+/// readings of both clocks, so they keep their distances, and do not follow later changes of the
+/// system's time:
 ///
 /// ```
 /// # #[cfg(feature = "serde")] {

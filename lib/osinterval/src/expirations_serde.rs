@@ -1,5 +1,5 @@
-//! Stores [`Expirations`]. Deadlines are stored as time since the Unix epoch, because an instant has
-//! no meaning outside of its process.
+//! Stores [`Expirations`]. Deadlines are stored as time since the Unix epoch, because an instant
+//! has no meaning outside of its process.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

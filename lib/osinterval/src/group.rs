@@ -30,11 +30,18 @@ const DEFAULT_RESOLUTION: Duration = Duration::from_micros(100);
 ///
 /// Each slot with a deadline wakes the thread once. If deadlines are spread evenly, these wake-ups
 /// are the cost of a group: longer slots are cheaper and later. If many deadlines coincide, a group
-/// costs less than tokio's wheel. `scripts/results/publish.py osinterval` of the project measures both cases
-/// and tokio's intervals.
+/// costs less than tokio's wheel. `scripts/results/publish.py osinterval` of the project measures
+/// both cases and tokio's intervals.
 ///
 /// A clone refers to the same group. A task on the runtime on which the group was created serves
 /// its timer; it ends with the last clone and the last interval, sleep and timeout.
+///
+/// # Thread safety
+/// A group is `Send` and `Sync`. It may create intervals, sleeps and timeouts on any thread. They
+/// complete only while the runtime on which the group was created is running.
+///
+/// # Cancel safety
+/// Dropping a group cancels nothing: its intervals, sleeps and timeouts keep its timer.
 ///
 /// # Examples
 /// ```
@@ -47,11 +54,13 @@ const DEFAULT_RESOLUTION: Duration = Duration::from_micros(100);
 /// # std::io::Result::Ok(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "a group does nothing without intervals, sleeps and timeouts"]
 pub struct IntervalGroup {
     queue: Arc<TimerQueue>,
 }
 
-/// Settings for an [`IntervalGroup`], created by [`IntervalGroup::builder`].
+/// Settings for an [`IntervalGroup`], created by [`IntervalGroup::builder`]. They are `Send` and
+/// `Sync`.
 ///
 /// # Examples
 /// ```
@@ -168,19 +177,30 @@ impl IntervalGroup {
         &self.queue
     }
 
-    /// The length of a slot: how much later than its deadline a tick may be served.
+    /// Returns the length of a slot: how much later than its deadline a tick may be served.
+    #[must_use]
     pub fn resolution(&self) -> Duration {
         self.queue.resolution()
     }
 
-    /// The timer that the group ticks from.
+    /// Returns the timer that the group ticks from.
+    #[must_use]
     pub fn backend(&self) -> Backend {
         self.queue.backend()
     }
 }
 
 /// An interval of an [`IntervalGroup`], with the methods of [`OsInterval`](crate::OsInterval).
+///
+/// # Thread safety
+/// A `GroupInterval` is `Send` and `Sync`. It may move to another thread or runtime, and ticks only
+/// while the runtime on which the group was created is running.
+///
+/// # Cancel safety
+/// Dropping the future of [`GroupInterval::tick`] loses no tick. Dropping the interval removes it
+/// from the group.
 #[derive(Debug)]
+#[must_use = "intervals do nothing unless they are ticked"]
 pub struct GroupInterval {
     queue: Arc<TimerQueue>,
     wait: Wait,
@@ -194,7 +214,7 @@ impl_interval_methods!(
 );
 
 impl GroupInterval {
-    /// Polls for the next tick. Ready with its deadline once that has come; otherwise the task is
+    /// Polls for the next tick. Returns its deadline once that has come. Otherwise the task is
     /// woken at the end of the slot of that deadline, or earlier if a `reset` method moves it. A
     /// tick takes from tokio's cooperative budget.
     ///
@@ -221,7 +241,8 @@ impl GroupInterval {
         Poll::Ready(self.schedule.observe(now))
     }
 
-    /// The timer that the group ticks from.
+    /// Returns the timer that the group ticks from.
+    #[must_use]
     pub fn backend(&self) -> Backend {
         self.queue.backend()
     }

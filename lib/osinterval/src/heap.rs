@@ -156,27 +156,27 @@ impl TimerHeap {
         }
     }
 
-    /// Whether the time of an entry has come and its waker was taken.
+    /// Returns whether the time of an entry has come and its waker was taken.
     pub(crate) fn has_fired(&self, key: usize) -> bool {
         self.entries[key].position == Position::Fired
     }
 
-    /// The time of an entry.
+    /// Returns the time of an entry.
     pub(crate) fn time(&self, key: usize) -> u64 {
         self.entries[key].time
     }
 
-    /// The waker of an entry; `None` if it has fired.
+    /// Returns the waker of an entry; `None` if it has fired.
     pub(crate) fn waker_mut(&mut self, key: usize) -> &mut Option<Waker> {
         &mut self.entries[key].waker
     }
 
-    /// Whether an entry is the head of the root: it is checked before every other one.
+    /// Returns whether an entry is the head of the root: it is checked before every other one.
     pub(crate) fn is_first(&self, key: usize) -> bool {
         self.entries[key].position == Position::Node(0)
     }
 
-    /// The time at which the root is to be checked.
+    /// Returns the time at which the root is to be checked.
     pub(crate) fn first_time(&self) -> Option<u64> {
         self.nodes.first().map(|first| first.time)
     }
@@ -211,7 +211,7 @@ impl TimerHeap {
         }
     }
 
-    /// The wakers of all entries that have not fired.
+    /// Returns the wakers of all entries that have not fired.
     pub(crate) fn into_wakers(self) -> impl Iterator<Item = Waker> {
         self.entries.into_iter().filter_map(|entry| entry.waker)
     }
@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// A hundred entries with one time.
+    /// Returns a hundred entries with one time.
     fn insert_crowd(heap: &mut TimerHeap, time: u64) -> Vec<usize> {
         (0..100).map(|_| heap.insert(time, Waker::noop().clone())).collect()
     }

@@ -65,7 +65,7 @@ fn unwrap_built(built: io::Result<OsInterval>) -> OsInterval {
 }
 
 /// Settings for an [`OsInterval`], created by [`OsInterval::builder`]. Unlike [`interval`], it
-/// returns errors instead of panicking.
+/// returns errors instead of panicking. It is `Send` and `Sync`.
 ///
 /// # Examples
 /// ```
@@ -170,6 +170,14 @@ impl IntervalBuilder {
 /// nearly all ticks are tens of nanoseconds late. If the timer falls back to tokio's, ticks are one
 /// to two milliseconds late with either precision.
 ///
+/// # Thread safety
+/// An `OsInterval` is `Send` and `Sync`. It may move to another thread or runtime, and ticks only
+/// while the runtime on which it was created is running.
+///
+/// # Cancel safety
+/// Dropping the future of [`OsInterval::tick`] loses no tick. Dropping the interval frees its
+/// timer.
+///
 /// # Examples
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -186,6 +194,7 @@ impl IntervalBuilder {
 /// # std::io::Result::Ok(()) }).unwrap();
 /// ```
 #[derive(Debug)]
+#[must_use = "intervals do nothing unless they are ticked"]
 pub struct OsInterval {
     timer: Timer,
     schedule: Schedule,
@@ -217,7 +226,7 @@ impl OsInterval {
         }
     }
 
-    /// Polls for the next tick. Ready with its deadline once that has come; otherwise the task is
+    /// Polls for the next tick. Returns its deadline once that has come. Otherwise the task is
     /// woken then, or earlier if a `reset` method moves it.
     ///
     /// A tick takes from tokio's cooperative budget, so that a task which is always behind lets
@@ -268,7 +277,8 @@ impl OsInterval {
         }
     }
 
-    /// In the precise mode, updates the lead by how late the timer has woken the task.
+    /// Updates the lead by how late the timer has woken the task. Does nothing outside the precise
+    /// mode.
     fn update_lead(&mut self) {
         if let Some(lead) = self.lead.as_mut().filter(|_| self.has_waited) {
             lead.observe(tokio_now().saturating_duration_since(self.wake_up_time.into_std()));
@@ -288,13 +298,15 @@ impl OsInterval {
         self.timer.bring_forward(self.wake_up_time.into_std())
     }
 
-    /// How long before a deadline the timer wakes the task at present; `None` outside the precise
-    /// mode.
+    /// Returns how long before a deadline the timer wakes the task at present; `None` outside the
+    /// precise mode.
+    #[must_use]
     pub fn lead(&self) -> Option<Duration> {
         self.lead.as_ref().map(Lead::duration)
     }
 
-    /// The timer that this interval ticks from.
+    /// Returns the timer that this interval ticks from.
+    #[must_use]
     pub fn backend(&self) -> Backend {
         self.timer.backend()
     }

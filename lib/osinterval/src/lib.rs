@@ -41,9 +41,9 @@
 //!
 //! # Never early
 //!
-//! No tick, sleep or timeout ends before its deadline: after every wake-up the deadline is compared
-//! with the clock. How long after it depends on the kernel's timer, the scheduler, and the other
-//! work of the runtime.
+//! No tick, sleep or timeout completes before its deadline: after every wake-up the deadline is
+//! compared with the clock. The time from the deadline to the completion depends on the kernel's
+//! timer, the scheduler, and the other work of the runtime.
 //!
 //! # Clocks
 //!
@@ -94,20 +94,24 @@
 //!   catches that panic once, whose message is printed.
 //! - The order of timers that are due at the same instant is undefined, as it is with tokio's.
 //!
-//! # Cancellation, panics, fork
+//! # Threads, cancellation, panics, fork
 //!
-//! Dropping a pending `tick` loses no tick, and dropping a sleep frees its place in the queue. Each
-//! function documents its panics. A process that forks shares its timers with its child: create
-//! them after the fork.
+//! All types are `Send` and `Sync`, except that a timeout is so only if its future is. Intervals,
+//! groups and sleeps may move to another thread or runtime. They tick or complete only while the
+//! runtime on which they were created is running.
+//!
+//! Ticks and sleeps are cancel safe: dropping a pending `tick` loses no tick, and dropping a sleep
+//! frees its place in the queue. A timeout is cancel safe if its future is. Each function documents
+//! its panics. A process that forks shares its timers with its child, so create them after the
+//! fork.
 //!
 //! # The runtime's shared timer
 //!
 //! The first `sleep` or `timeout` on a runtime creates a timer and a task that serves it; both last
-//! as long as the runtime. Sleeps may wait on other threads and on other runtimes, but end only
-//! while the runtime of their timer runs: a current-thread runtime within `block_on`, a
-//! multi-thread one as soon as any of its threads is free. Once it has shut down, tasks that still
-//! wait are woken and panic. If that does not fit, create an `IntervalGroup`, which is a timer
-//! whose runtime and lifetime you choose.
+//! as long as the runtime. A sleep may be awaited on any runtime. It completes only while the
+//! runtime that owns its timer is running; a current-thread runtime runs only within `block_on`.
+//! Once that runtime has shut down, tasks that still wait are woken and panic. If you need another
+//! runtime or lifetime, create an `IntervalGroup`, which has a timer of its own.
 //!
 //! # Features
 //!
@@ -116,6 +120,7 @@
 //! and `serde` implements `Serialize` and `Deserialize` for `Expirations`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
+#![warn(clippy::must_use_candidate)]
 
 mod backend;
 #[cfg(any(feature = "interval", feature = "periodic"))]

@@ -31,6 +31,14 @@ use crate::timer::{Timer, add_or_far};
 /// interval lives. The reported deadlines are nevertheless those of the schedule. If the offset
 /// matters, use `OsInterval`, which has none.
 ///
+/// # Thread safety
+/// A `PeriodicInterval` is `Send` and `Sync`. It may move to another thread or runtime, and ticks
+/// only while the runtime on which it was created is running.
+///
+/// # Cancel safety
+/// Dropping the future of [`PeriodicInterval::tick`] loses no period. Dropping the interval frees
+/// its timer.
+///
 /// # Examples
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -45,6 +53,7 @@ use crate::timer::{Timer, add_or_far};
 /// # std::io::Result::Ok(()) }).unwrap();
 /// ```
 #[derive(Debug)]
+#[must_use = "intervals do nothing unless they are ticked"]
 pub struct PeriodicInterval {
     repetition: Repetition,
     period: Duration,
@@ -181,7 +190,8 @@ impl PeriodicInterval {
     /// Returns an error if the runtime on which the interval was created is shutting down.
     ///
     /// # Cancel safety
-    /// Dropping the future before it is ready loses nothing.
+    /// This method is cancel safe. If the future is dropped before it is ready, the next call
+    /// reports the same periods.
     pub async fn tick(&mut self) -> io::Result<Expirations> {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
@@ -202,17 +212,20 @@ impl PeriodicInterval {
         Poll::Ready(Ok(Expirations { count, first, last }))
     }
 
-    /// The time between deadlines.
+    /// Returns the time between deadlines.
+    #[must_use]
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// Deadline of the first period that has not been reported yet.
+    /// Returns the deadline of the first period that has not been reported yet.
+    #[must_use]
     pub fn deadline(&self) -> Instant {
         self.next
     }
 
-    /// The timer that this interval ticks from.
+    /// Returns the timer that this interval ticks from.
+    #[must_use]
     pub fn backend(&self) -> Backend {
         match &self.repetition {
             Repetition::Kernel { .. } => sys::native().unwrap_or(Backend::TokioSleep),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// How close to its deadline a tick is delivered, and at what cost.
+/// The precision of ticks: how close to its deadline a tick is delivered, and at what cost.
 /// [`IntervalBuilder`](crate::IntervalBuilder) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -181,7 +181,7 @@ impl Lead {
         }
     }
 
-    /// How long before the deadline to wake up.
+    /// Returns how long before the deadline to wake up.
     pub(crate) fn duration(&self) -> Duration {
         self.lead
     }
@@ -208,7 +208,7 @@ mod tests {
     const PERIOD: Duration = Duration::from_micros(500);
     const US: fn(u64) -> Duration = Duration::from_micros;
 
-    /// The i-th lateness of a timer that is 20 to 40 us late, evenly distributed.
+    /// Returns the i-th lateness of a timer that is 20 to 40 us late, evenly distributed.
     fn usual_lateness(i: u64) -> Duration {
         US(20)
             + Duration::from_nanos(i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44) * 20_000 / (1 << 20)

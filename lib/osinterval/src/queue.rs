@@ -130,7 +130,7 @@ impl TimerQueue {
         if self.has_driver() { Ok(()) } else { Err(self.lock().timer_error()) }
     }
 
-    /// Whether the driver is alive.
+    /// Returns whether the driver is alive.
     pub(crate) fn has_driver(&self) -> bool {
         !self.driver_ended.load(Ordering::Relaxed)
     }
@@ -324,8 +324,8 @@ impl TimerQueue {
         }
     }
 
-    /// Whether the deadline of a wait has come, and the task has been woken for it. Never true in
-    /// the precise mode, in which the task is woken earlier.
+    /// Returns whether the deadline of a wait has come, and the task has been woken for it. Never
+    /// true in the precise mode, in which the task is woken earlier.
     pub(crate) fn has_fired(&self, wait: &Wait) -> bool {
         if self.precise || wait.key == NIL {
             return false;
@@ -376,7 +376,8 @@ impl TimerQueue {
         state.timer.as_mut().map_or(Ok(()), |timer| timer.bring_forward(time))
     }
 
-    /// In the precise mode, updates the lead by how late a task polls after its wake-up time.
+    /// Updates the lead by how late a task polls after its wake-up time. Does nothing outside the
+    /// precise mode.
     fn update_lead(&self, state: &mut State, key: usize) {
         if self.precise {
             let late = self.read_clock(state).saturating_sub(state.heap.time(key));
@@ -395,7 +396,7 @@ impl TimerQueue {
         saturating_nanos(time.saturating_duration_since(self.origin))
     }
 
-    /// The end of the slot that contains a deadline.
+    /// Returns the end of the slot that contains a deadline.
     fn slot_end(&self, deadline: Instant) -> u64 {
         let time = self.since_origin(deadline);
         if self.slot_ns <= 1 {
@@ -411,7 +412,7 @@ impl TimerQueue {
 }
 
 impl State {
-    /// When to wake a task whose slot ends at `due`.
+    /// Returns when to wake a task whose slot ends at `due`.
     fn wake_up_time(&self, due: u64) -> u64 {
         match &self.lead {
             Some(lead) if !self.ignores_lead => {
@@ -421,7 +422,7 @@ impl State {
         }
     }
 
-    /// The error to return if `timer` is `None`.
+    /// Returns the error to return if `timer` is `None`.
     fn timer_error(&self) -> io::Error {
         match &self.failure {
             Some(failure) => io::Error::new(failure.kind, failure.message.clone()),
@@ -545,8 +546,8 @@ impl TimerQueue {
         }
     }
 
-    /// Wakes the tasks that are due, unless the queue is in use: resetting a timer of tokio may call
-    /// its waker. The driver wakes the rest.
+    /// Wakes the tasks that are due, unless the queue is in use: resetting a timer of tokio may
+    /// call its waker. The driver wakes the rest.
     fn wake_due(&self) {
         let Ok(mut guard) = self.state.try_lock() else { return };
         let state = &mut *guard;
@@ -601,7 +602,7 @@ impl TimerQueue {
         Self::with_timer(Timer::new_tokio().expect("on a runtime"), resolution, Precision::Os)
     }
 
-    /// The number of tasks that wait.
+    /// Returns the number of tasks that wait.
     pub(crate) fn waiting_count(&self) -> usize {
         self.lock().heap.check_invariants()
     }

@@ -28,7 +28,7 @@ impl Schedule {
         due
     }
 
-    /// The latest time at which the next tick can be observed without being missed.
+    /// Returns the latest time at which the next tick can be observed without being missed.
     pub(crate) fn punctual_until(&self) -> std::time::Instant {
         let due = self.deadline.into_std();
         add_or_far(due, self.tolerance, due)
@@ -68,8 +68,8 @@ impl Schedule {
 
 /// Implements the methods that all interval types share.
 ///
-/// The type needs a field `schedule` and the methods `poll_tick` and `rearm`, which is called after a
-/// change of the deadline.
+/// The type needs a field `schedule` and the methods `poll_tick` and `rearm`, which is called after
+/// a change of the deadline.
 ///
 /// `$make` and `$setup` are for the examples in the documentation: a function from a period to the
 /// type, and a line to run before it.
@@ -83,8 +83,8 @@ macro_rules! impl_interval_methods {
             /// `tokio::time::Interval` does.
             ///
             /// # Cancel safety
-            /// Dropping the future before it is ready loses nothing: the next call waits for the
-            /// same tick.
+            /// This method is cancel safe. If the future is dropped before it is ready, the next
+            /// call waits for the same tick.
             ///
             /// # Examples
             /// ```
@@ -101,8 +101,8 @@ macro_rules! impl_interval_methods {
                 std::future::poll_fn(|cx| self.poll_tick(cx)).await
             }
 
-            /// Moves the next tick to one period from now. See [`Self::reset_at`], which applies to
-            /// all four.
+            /// Moves the next tick to one period from now. [`Self::reset_at`] states the costs and
+            /// panics of all four methods.
             pub fn reset(&mut self) {
                 self.reset_after(self.schedule.period);
             }
@@ -120,15 +120,12 @@ macro_rules! impl_interval_methods {
 
             /// Moves the next tick to `deadline`; later ticks follow from there.
             ///
-            /// A task that waits for the tick is woken at the new deadline. That costs one system
-            /// call if the tick was polled, was not due, and now comes earlier, even if the task no
-            /// longer waits because `select!` has dropped the tick. Postponing a tick costs no
-            /// system call, however often it is done: the task may be woken once at the old
-            /// deadline, and then waits again.
+            /// A task that waits for the tick is woken at the new deadline. The call costs one
+            /// system call if a polled, pending tick moves earlier. Postponing a tick costs no
+            /// system call: the task may be woken once at the old deadline, and then waits again.
             ///
             /// # Panics
-            /// Panics if a task waits and the OS refuses to arm the timer again, for which no
-            /// reason is known.
+            /// Panics if the OS fails to re-arm the timer. No supported OS is known to do that.
             ///
             /// # Examples
             /// ```
@@ -156,17 +153,20 @@ macro_rules! impl_interval_methods {
                 }
             }
 
-            /// The time between deadlines.
+            /// Returns the time between deadlines.
+            #[must_use]
             pub fn period(&self) -> std::time::Duration {
                 self.schedule.period
             }
 
-            /// The deadline of the next tick.
+            /// Returns the deadline of the next tick.
+            #[must_use]
             pub fn deadline(&self) -> tokio::time::Instant {
                 self.schedule.deadline
             }
 
-            /// The behaviour for missed ticks.
+            /// Returns the behaviour for missed ticks.
+            #[must_use]
             pub fn missed_tick_behavior(&self) -> cadence::MissedTickBehavior {
                 self.schedule.behavior
             }
@@ -176,7 +176,8 @@ macro_rules! impl_interval_methods {
                 self.schedule.behavior = behavior.into();
             }
 
-            /// How late a tick must be observed to count as missed.
+            /// Returns how late a tick must be observed to count as missed.
+            #[must_use]
             pub fn tolerance(&self) -> std::time::Duration {
                 self.schedule.tolerance
             }
@@ -187,8 +188,9 @@ macro_rules! impl_interval_methods {
                 self.schedule.tolerance = tolerance;
             }
 
-            /// The number of ticks observed so far that were later than the tolerance, and so were
-            /// subject to the missed-tick behaviour.
+            /// Returns the number of ticks observed so far that were later than the tolerance, and
+            /// so were subject to the missed-tick behaviour.
+            #[must_use]
             pub fn missed(&self) -> u64 {
                 self.schedule.missed
             }

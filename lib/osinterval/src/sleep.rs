@@ -41,8 +41,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::new(expect_current_queue(), deadline)
 }
 
-/// Waits for `duration`: [`tokio::time::sleep`] over the OS's timer. A duration too long for the
-/// clock never ends.
+/// Waits for `duration`: [`tokio::time::sleep`] over the OS's timer. If `duration` is too long for
+/// the clock, the sleep never completes.
 ///
 /// # Panics
 /// Panics if [`sleep_until`] would.
@@ -58,7 +58,7 @@ pub fn sleep(duration: Duration) -> Sleep {
     Sleep::with_duration(expect_current_queue(), duration)
 }
 
-/// The queue of the current runtime.
+/// Returns the queue of the current runtime.
 ///
 /// # Panics
 /// Panics if [`sleep_until`] would.
@@ -72,7 +72,7 @@ pub(crate) fn expect_current_queue() -> Arc<TimerQueue> {
 }
 
 impl IntervalGroup {
-    /// Waits until `deadline`, or until its slot ends, with this group's timer.
+    /// Waits until `deadline`, or until the end of its slot, with this group's timer.
     ///
     /// # Examples
     /// ```
@@ -91,34 +91,36 @@ impl IntervalGroup {
         Sleep::new(Arc::clone(self.queue()), deadline)
     }
 
-    /// Waits for `duration`, or until its slot ends, with this group's timer.
+    /// Waits for `duration`, or until the end of the slot, with this group's timer.
     /// [`IntervalGroup::sleep_until`] has an example.
     pub fn sleep(&self, duration: Duration) -> Sleep {
         Sleep::with_duration(Arc::clone(self.queue()), duration)
     }
 }
 
-/// A future that ends at its deadline: [`tokio::time::Sleep`] over the OS's timer. It is returned
-/// by [`sleep`], [`sleep_until`], and the methods of [`IntervalGroup`] with these names.
+/// A future that completes at its deadline: [`tokio::time::Sleep`] over the OS's timer. It is
+/// returned by [`sleep`], [`sleep_until`], and the methods of [`IntervalGroup`] with these names.
 ///
-/// A sleep waits from its first poll on. To create, poll and drop one makes no system call, unless
-/// it is the next of its group to end. Unlike tokio's it is `Unpin`, so `select!` accepts a `&mut`
-/// of it.
-///
-/// A sleep may be polled on another thread, or another runtime, than that on which it was created.
-/// It ends only while the latter runs.
+/// A sleep begins to wait at its first poll. Creating, polling and dropping one makes no system
+/// call unless it is the next of its timer to complete. Unlike tokio's sleep, it is `Unpin`, so
+/// `select!` accepts a `&mut` of it.
 ///
 /// # Precision
-/// A sleep is never early. On an idle Linux machine it ends tens of microseconds late, as a tick of
-/// [`OsInterval`](crate::OsInterval) does, or with the precision of its group. Without a native
-/// timer it ends one to two milliseconds late.
+/// A sleep is never early. On an idle Linux machine it is tens of microseconds late, as a tick of
+/// [`OsInterval`](crate::OsInterval) is, or has the precision of its group. Without a native timer
+/// it is one to two milliseconds late.
+///
+/// # Thread safety
+/// A sleep is `Send` and `Sync`. It may be polled on any thread and any runtime. It completes only
+/// while the runtime that created it is running.
 ///
 /// # Panics
 /// Polling panics if the runtime on which the sleep, or its group, was created is shutting down or
 /// has ended, as it does with tokio's.
 ///
 /// # Cancel safety
-/// Dropping a sleep loses nothing and frees its place in the queue.
+/// Dropping a sleep loses nothing and frees its place in the queue. A sleep that loses a `select!`
+/// may be polled again.
 ///
 /// # Examples
 /// A sleep that watches for silence; every message postpones it:
@@ -164,18 +166,21 @@ impl Sleep {
         sleep
     }
 
-    /// The deadline at which the sleep ends.
+    /// Returns the deadline at which the sleep completes.
+    #[must_use]
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Whether the sleep has ended. As with tokio's, it is false until the first poll, even if the
-    /// deadline has passed. [`Sleep`] has an example.
+    /// Returns whether the sleep has completed. As with tokio's, the result is false until the
+    /// first poll, even if the deadline has passed. [`Sleep`] has an example.
+    #[must_use]
     pub fn is_elapsed(&self) -> bool {
         self.has_ended || self.queue.has_fired(&self.wait)
     }
 
-    /// The timer that wakes the task.
+    /// Returns the timer that wakes the task.
+    #[must_use]
     pub fn backend(&self) -> Backend {
         self.queue.backend()
     }
@@ -184,10 +189,11 @@ impl Sleep {
     /// if that has passed, the next poll is ready. [`Sleep`] has an example.
     ///
     /// A later deadline costs no system call. An earlier one costs one if the sleep becomes the
-    /// next of its group to end. `self` is pinned only because that of tokio's method is.
+    /// next of its timer to complete. Takes `Pin<&mut Self>` for compatibility with
+    /// [`tokio::time::Sleep::reset`].
     ///
     /// # Panics
-    /// Panics if the OS refuses to arm the timer again, for which no reason is known.
+    /// Panics if the OS fails to re-arm the timer. No supported OS is known to do that.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let this = self.get_mut();
         this.deadline = deadline;
@@ -211,8 +217,8 @@ impl Sleep {
         Poll::Ready(())
     }
 
-    /// Whether the deadline had passed already before the first poll since it was set. Such a sleep
-    /// does not wait for its slot. The clock is not read again by later polls.
+    /// Returns whether the deadline had passed already before the first poll since it was set. Such
+    /// a sleep does not wait for its slot. The clock is not read again by later polls.
     fn has_passed(&mut self) -> bool {
         let has_passed = std::mem::take(&mut self.may_have_passed)
             && tokio_now() >= self.deadline.into_std()
@@ -315,7 +321,7 @@ mod tests {
             }
         }
 
-        /// Whether the slot of a deadline has ended.
+        /// Returns whether the slot of a deadline has ended.
         fn is_due(&self, deadline_ms: i64) -> bool {
             let slot = (deadline_ms + self.slot_ms - 1).div_euclid(self.slot_ms);
             slot * self.slot_ms <= self.now_ms

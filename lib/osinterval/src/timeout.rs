@@ -32,8 +32,8 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout { future: future.into_future(), sleep: Sleep::new(expect_current_queue(), deadline) }
 }
 
-/// Waits for `future` for at most `duration`: [`tokio::time::timeout`] over the OS's timer. A
-/// duration too long for the clock never ends.
+/// Waits for `future` for at most `duration`: [`tokio::time::timeout`] over the OS's timer. If
+/// `duration` is too long for the clock, the timeout never elapses.
 ///
 /// # Panics
 /// Panics if [`sleep_until`](crate::sleep_until) would.
@@ -55,7 +55,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 }
 
 impl IntervalGroup {
-    /// Waits for `future` until `deadline`, or until the slot of that ends.
+    /// Waits for `future` until `deadline`, or until the end of its slot.
     ///
     /// # Examples
     /// ```
@@ -75,7 +75,7 @@ impl IntervalGroup {
         Timeout { future: future.into_future(), sleep: self.sleep_until(deadline) }
     }
 
-    /// Waits for `future` for at most `duration`, or until the slot ends.
+    /// Waits for `future` for at most `duration`, or until the end of the slot.
     /// [`IntervalGroup::timeout_at`] has an example.
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
         Timeout { future: future.into_future(), sleep: self.sleep(duration) }
@@ -86,13 +86,16 @@ pin_project! {
     /// A future with a deadline: [`tokio::time::Timeout`] over the OS's timer. It is returned by
     /// [`timeout`], [`timeout_at`], and the methods of [`IntervalGroup`] with these names.
     ///
-    /// A poll first polls the future: if that is ready it wins, however late. Then it checks the
-    /// deadline, even if the future has used up tokio's cooperative budget. Precision and panics
-    /// are those of [`Sleep`].
+    /// A poll first polls the future, whose output is returned even after the deadline. Then it
+    /// checks the deadline, even if the future has used up tokio's cooperative budget. Precision
+    /// and panics are those of [`Sleep`].
+    ///
+    /// # Thread safety
+    /// A timeout is `Send` if its future is, and `Sync` if its future is.
     ///
     /// # Cancel safety
-    /// Dropping a timeout drops the future, and is as safe as that. After [`Elapsed`] the future
-    /// still exists: [`Timeout::into_inner`] returns it.
+    /// Dropping a timeout drops its future, so a timeout is cancel safe if its future is. After
+    /// [`Elapsed`] the future still exists: [`Timeout::into_inner`] returns it.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Timeout<F> {

@@ -166,12 +166,12 @@ fn store_waker(stored: &mut Option<Waker>, cx: &Context<'_>) {
 
 #[cfg(feature = "interval")]
 impl Timer {
-    /// Whether the timer is the OS's while the clock is the real one.
+    /// Returns whether the timer is the OS's while the clock is the real one.
     pub(crate) fn is_native(&self) -> bool {
         self.backend != Backend::TokioSleep
     }
 
-    /// Whether the timer is tokio's, because there is no other or the clock is shifted.
+    /// Returns whether the timer is tokio's, because there is no other or the clock is shifted.
     pub(crate) fn is_tokio(&self) -> bool {
         match &self.source {
             Source::Kernel { replacement, .. } => replacement.is_some() || is_shifted(),

@@ -97,7 +97,7 @@ impl Periodic {
         Ok(Self { queue, first, period, is_repeating: false })
     }
 
-    /// True once the repetition has begun. Before that, taking an expiration begins it.
+    /// Returns whether the repetition has begun. Before that, taking an expiration begins it.
     pub(crate) fn can_take_expiration_late(&self) -> bool {
         self.is_repeating
     }
@@ -170,7 +170,7 @@ fn create_queue() -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(fd, Interest::READABLE)
 }
 
-/// The data and flags of a timer that fires once, at `deadline`.
+/// Returns the data and flags of a timer that fires once, at `deadline`.
 #[allow(clippy::disallowed_methods, reason = "the kernel needs the remaining time")]
 fn encode_deadline(deadline: Instant) -> (i64, u32) {
     match ABSOLUTE {

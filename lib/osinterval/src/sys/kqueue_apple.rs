@@ -18,7 +18,7 @@ fn absolute_time(deadline: Instant) -> (i64, u32) {
     (time, libc::NOTE_MACHTIME | libc::NOTE_ABSOLUTE | libc::NOTE_CRITICAL)
 }
 
-/// An upper bound of `mach_absolute_time` at `instant`.
+/// Returns an upper bound of `mach_absolute_time` at `instant`.
 fn mach_time(instant: Instant) -> u64 {
     static LINE: OnceLock<ClockLine> = OnceLock::new();
     let line = LINE.get_or_init(ClockLine::measure);

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-/// The time from `now` to a deadline in whole `unit`s, rounded up so that the timer is not early.
-/// It is at least one, since kernels differ in the meaning of zero.
+/// Returns the time from `now` to a deadline in whole `unit`s, rounded up so that the timer is not
+/// early. It is at least one, since kernels differ in the meaning of zero.
 pub(super) fn units_until(deadline: Duration, now: Duration, unit: Duration) -> i64 {
     let remaining = deadline.saturating_sub(now).as_nanos();
     i64::try_from(remaining.div_ceil(unit.as_nanos()).max(1)).unwrap_or(i64::MAX)
@@ -17,9 +17,9 @@ pub(super) fn clock_ticks(time: Duration, numer: u32, denom: u32) -> u64 {
     u64::try_from(ticks).unwrap_or(u64::MAX)
 }
 
-/// The time to wait before a repetition can begin that is close to a schedule whose first deadline
-/// was `late` ago. `None` if it can begin now: at most a sixteenth of the period has passed since
-/// the last deadline. Otherwise the time until the next deadline.
+/// Returns the time to wait before a repetition can begin that is close to a schedule whose first
+/// deadline was `late` ago. `None` if it can begin now: at most a sixteenth of the period has
+/// passed since the last deadline. Otherwise the time until the next deadline.
 pub(super) fn wait_for_schedule(late: Duration, period: Duration) -> Option<Duration> {
     const NANOS: u128 = 1_000_000_000;
     /// A repetition is close if it is late by at most this fraction of the period.

@@ -22,8 +22,8 @@
 //! A backend only makes system calls. Deadlines, policy and the comparison with the clock belong to
 //! the modules that use it.
 //!
-//! Linux is called through rustix, so its backend has no unsafe code. kqueue is called through libc,
-//! because rustix has no absolute or critical timers, and truncates 500 us to zero seconds.
+//! Linux is called through rustix, so its backend has no unsafe code. kqueue is called through
+//! libc, because rustix has no absolute or critical timers, and truncates 500 us to zero seconds.
 #![cfg_attr(
     not(feature = "periodic"),
     allow(dead_code, reason = "each feature uses a part of a backend")

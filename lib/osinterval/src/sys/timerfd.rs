@@ -61,7 +61,7 @@ impl Periodic {
         Ok(Self { fd })
     }
 
-    /// Always true: the kernel repeats on the schedule from the start.
+    /// Returns true: the kernel repeats on the schedule from the start.
     #[allow(clippy::unused_self, reason = "on other systems it depends on the timer's state")]
     pub(crate) fn can_take_expiration_late(&self) -> bool {
         true
@@ -123,7 +123,8 @@ fn timespec(time: Duration) -> Timespec {
     }
 }
 
-/// An upper bound of the kernel's clock at `instant`: a timer armed with it does not fire early.
+/// Returns an upper bound of the kernel's clock at `instant`: a timer armed with it does not fire
+/// early.
 fn kernel_time(instant: Instant) -> Duration {
     static LINE: OnceLock<ClockLine> = OnceLock::new();
     LINE.get_or_init(ClockLine::measure).kernel_time(instant)
@@ -161,9 +162,9 @@ impl ClockLine {
     }
 }
 
-/// The least upper bound of the kernel's clock at the origin, from pairs of a time since the origin
-/// and the kernel's clock read *after* it. Each pair is an upper bound; a pause between its two
-/// reads only makes the bound loose.
+/// Returns the least upper bound of the kernel's clock at the origin, from pairs of a time since
+/// the origin and the kernel's clock read *after* it. Each pair is an upper bound; a pause between
+/// its two reads only makes the bound loose.
 fn kernel_at_origin(reads: &[(Duration, Duration)]) -> Duration {
     reads.iter().map(|(since, kernel)| kernel.saturating_sub(*since)).min().unwrap_or(Duration::MAX)
 }

@@ -26,13 +26,13 @@ use crate::backend::Backend;
 
 pub(crate) const KERNEL_PERIODIC: bool = false;
 
-/// The kind of timer. It is determined by creating one, once per process unless that fails for a
-/// transient reason.
+/// Returns the kind of timer. It is determined by creating one, once per process unless that fails
+/// for a transient reason.
 pub(crate) fn native() -> Option<Backend> {
     Some(if has_high_resolution() { Backend::WaitableTimer } else { Backend::ThreadpoolTimer })
 }
 
-/// Whether the system has high-resolution timers.
+/// Returns whether the system has high-resolution timers.
 fn has_high_resolution() -> bool {
     static SUPPORTED: OnceLock<bool> = OnceLock::new();
     if cfg!(osinterval_force_threadpool) {
@@ -154,7 +154,7 @@ impl OneShot {
     }
 }
 
-/// The remaining time in units of 100 ns, rounded up so that the timer is not early. It is
+/// Returns the remaining time in units of 100 ns, rounded up so that the timer is not early. It is
 /// negative, which means a relative time, and at least one unit, since zero would be an absolute
 /// time.
 #[allow(clippy::disallowed_methods, reason = "the kernel needs the remaining time")]
