@@ -20,18 +20,18 @@ const DEFAULT_RESOLUTION: Duration = Duration::from_micros(100);
 /// Any number of intervals, sleeps and timeouts from one timer of the OS.
 ///
 /// An [`OsInterval`](crate::OsInterval) has a timer and a descriptor of its own, and wakes the
-/// runtime for itself. That is right for a few intervals. A thousand of them cost more than tokio's
-/// wheel, and their number is limited by that of descriptors.
+/// runtime for itself. This suits a few intervals. A thousand of them cost more than tokio's wheel
+/// and may exceed the limit of open descriptors.
 ///
 /// A group has one timer. It divides time into slots of its *resolution*, and serves all deadlines
-/// of a slot together, at its end: a tick is up to the resolution later than it might be, and never
+/// of a slot together, at its end. This delays a tick by at most the resolution, and no tick is
 /// early. [`IntervalGroup::sleep`] and [`IntervalGroup::timeout`] wait once, with the same slots;
 /// [`sleep`](crate::sleep) and [`timeout`](crate::timeout) need no group and have no slots.
 ///
 /// Each slot with a deadline wakes the thread once. If deadlines are spread evenly, these wake-ups
-/// are the cost of a group: longer slots are cheaper and later. If many deadlines coincide, a group
-/// costs less than tokio's wheel. `scripts/results/publish.py osinterval` of the project measures
-/// both cases and tokio's intervals.
+/// are the cost of a group: longer slots cost less and delay ticks more. If many deadlines
+/// coincide, a group costs less than tokio's wheel. `scripts/results/publish.py osinterval` of the
+/// project measures both cases and tokio's intervals.
 ///
 /// A clone refers to the same group. A task on the runtime on which the group was created serves
 /// its timer; it ends with the last clone and the last interval, sleep and timeout.
@@ -82,8 +82,8 @@ pub struct GroupBuilder {
 }
 
 impl GroupBuilder {
-    /// Sets the length of a slot: how much later a tick may come so that it is served together with
-    /// others. It is 100 us unless set, and at least 1 ns.
+    /// Sets the length of a slot, by which a tick may be delayed so that it is served together with
+    /// others; 100 us unless set, and at least 1 ns.
     pub fn resolution(mut self, resolution: Duration) -> Self {
         self.resolution = resolution.max(Duration::from_nanos(1));
         self
@@ -177,7 +177,7 @@ impl IntervalGroup {
         &self.queue
     }
 
-    /// Returns the length of a slot: how much later than its deadline a tick may be served.
+    /// Returns the length of a slot, by which a tick may be delayed.
     #[must_use]
     pub fn resolution(&self) -> Duration {
         self.queue.resolution()

@@ -2,8 +2,8 @@
 //! [`tokio::time`].
 //!
 //! tokio keeps time in a wheel that turns once a millisecond, so a tick of
-//! [`tokio::time::Interval`] comes 1 to 2 ms after its deadline, whatever the period. A kernel
-//! timer is tens of microseconds late. Switching is mostly a change of import:
+//! [`tokio::time::Interval`] is 1 to 2 ms late at any period. A kernel timer is tens of
+//! microseconds late. Switching is mostly a change of import:
 //!
 //! ```
 //! use std::time::Duration;
@@ -85,9 +85,9 @@
 //!   time, and then they follow the paused clock.
 //! - A simulated runtime needs no I/O driver (`enable_time` is enough) if its clock is paused when
 //!   the timer is made.
-//! - After `tokio::time::resume`, tokio's clock goes on with an offset to the real one. Timers
+//! - After `tokio::time::resume`, tokio's clock continues with an offset to the real one. Timers
 //!   follow it in real time, but with the resolution of tokio's.
-//! - `Precision::Spin` behaves as `Precision::Os`, since a paused clock would never end a spin.
+//! - `Precision::Spin` behaves as `Precision::Os`, since spinning does not advance a paused clock.
 //! - [`Backend`] names the timer that is used while the clock is the real one.
 //! - The runtime needs its time driver (`enable_all`). Without it, waiting on a paused clock is an
 //!   error, or panics as tokio's timers do. With `test-util`, a timer that waits on such a runtime

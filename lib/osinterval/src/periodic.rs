@@ -27,9 +27,8 @@ use crate::timer::{Timer, add_or_far};
 /// produces the same sequence.
 ///
 /// kqueue can only start to repeat from the present moment, which is when the first tick has been
-/// delivered. The kernel's wake-ups come after the deadlines by that offset for as long as the
-/// interval lives. The reported deadlines are nevertheless those of the schedule. If the offset
-/// matters, use `OsInterval`, which has none.
+/// delivered. All later wake-ups of the kernel are late by that offset. The reported deadlines are
+/// nevertheless those of the schedule. If the offset matters, use `OsInterval`, which has none.
 ///
 /// # Thread safety
 /// A `PeriodicInterval` is `Send` and `Sync`. It may move to another thread or runtime, and ticks

@@ -8,8 +8,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Precision {
-    /// A tick is delivered when the OS's timer wakes the task: tens of microseconds late, for next
-    /// to no CPU time.
+    /// A tick is delivered when the OS's timer wakes the task: tens of microseconds late, with
+    /// little CPU time.
     #[default]
     Os,
     /// A tick is tens of nanoseconds late, at the cost of CPU time: the timer is armed a *lead*

@@ -115,8 +115,8 @@ impl IntervalGroup {
 /// while the runtime that created it is running.
 ///
 /// # Panics
-/// Polling panics if the runtime on which the sleep, or its group, was created is shutting down or
-/// has ended, as it does with tokio's.
+/// Panics if polled after the runtime on which the sleep or its group was created has begun to shut
+/// down, as tokio's sleep does.
 ///
 /// # Cancel safety
 /// Dropping a sleep loses nothing and frees its place in the queue. A sleep that loses a `select!`
