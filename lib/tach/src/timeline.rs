@@ -386,14 +386,27 @@ impl<'p> Timeline<'p> {
         if new_end >= old_end || is_anchor_recent || newest + RESERVED_PIECES >= MAX_PIECES {
             return None;
         }
-        // A thread that loaded the old end did so before the fence. It therefore converts a count
-        // from before now, up to what a CPU reads ahead of time. Such a count is below the new
-        // threshold, so its conversion never changes.
+        // No thread may convert a count beyond the new end by the old one. The counter is not part
+        // of the memory model, so the argument is one about time:
+        //
+        // - This thread: the fence comes after the store and before `now()`. So all threads can see
+        //   the new end at the count that `now()` returns, or at most as much later as a CPU delays
+        //   a store.
+        // - A thread that loads the old end has done so before that moment. Its count precedes the
+        //   load in program order (see `Piece::checked_ns_at`). It is therefore from before that
+        //   moment as well, or at most as much later as a CPU executes a load ahead of time.
+        // - A thread that loads the new end converts counts up to it as before. For counts beyond,
+        //   it waits for the lock of the anchors, which this thread holds.
+        //
+        // `VISIBILITY_MARGIN` is longer than both delays together. So if the new end is further
+        // ahead than the margin, every count that was converted by the old end is below the new one,
+        // and its conversion never changes.
         piece.end.store(new_end, Ordering::Release);
         fence(Ordering::SeqCst);
         if now().saturating_add(to_counts(VISIBILITY_MARGIN)) >= new_end {
             // This thread was delayed, and others may have converted counts beyond the new end.
-            // Therefore the old end remains.
+            // Therefore the old end remains. It is right for those that have loaded the new one as
+            // well, because both are ends of the same piece.
             piece.end.store(old_end, Ordering::Release);
             return None;
         }
