@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::clock_pair::read_narrowest;
 use crate::os::{self, OsInstant, SuspendedTime};
 
 /// A count and the reading of the OS clock at the same time, up to the bracket.
@@ -11,47 +12,34 @@ use crate::os::{self, OsInstant, SuspendedTime};
 /// ```
 /// let anchor = tach::Anchor::take();
 /// let error_counts = anchor.bracket_counts() / 2;
-/// println!("{} is {:?}, within {error_counts} counts", anchor.count(), anchor.std());
+/// println!("{} is {:?}, within {error_counts} counts", anchor.count(), anchor.os_instant());
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Anchor {
     count: u64,
-    std: OsInstant,
+    os_instant: OsInstant,
     bracket_counts: u64,
     /// How long the machine had been suspended; `None` if the OS does not report it.
     suspended: Option<SuspendedTime>,
 }
 
-/// The number of readings from which an anchor is selected: enough that one of them is not delayed
-/// by an interrupt.
-const READINGS: usize = 32;
-
 impl Anchor {
     /// Reads the OS clock several times, each time between two counts, and returns the reading with
     /// the narrowest bracket.
     pub(crate) fn with_min_bracket(ordered_count: impl Fn() -> u64) -> Self {
-        let mut best = Self::read(&ordered_count);
-        for _ in 1..READINGS {
-            let next = Self::read(&ordered_count);
-            if next.bracket_counts < best.bracket_counts {
-                best = next;
-            }
+        let width = |before: u64, after: u64| after.saturating_sub(before);
+        let narrowest = read_narrowest(ordered_count, width, os::now);
+        Self {
+            count: narrowest.before + narrowest.width / 2,
+            os_instant: narrowest.value,
+            bracket_counts: narrowest.width,
+            suspended: os::suspended_time(),
         }
-        Self { suspended: os::suspended_time(), ..best }
-    }
-
-    /// Reads the OS clock once, between two counts.
-    #[inline]
-    fn read(ordered_count: &impl Fn() -> u64) -> Self {
-        let before = ordered_count();
-        let std = os::now();
-        let bracket_counts = ordered_count().saturating_sub(before);
-        Self { count: before + bracket_counts / 2, std, bracket_counts, suspended: None }
     }
 
     #[cfg(test)]
-    pub(crate) fn new(count: u64, std: OsInstant, bracket_counts: u64) -> Self {
-        Self { count, std, bracket_counts, suspended: None }
+    pub(crate) fn new(count: u64, os_instant: OsInstant, bracket_counts: u64) -> Self {
+        Self { count, os_instant, bracket_counts, suspended: None }
     }
 
     /// Returns the raw count.
@@ -62,8 +50,8 @@ impl Anchor {
 
     /// Returns the reading of the OS clock at that count.
     #[must_use]
-    pub fn std(&self) -> OsInstant {
-        self.std
+    pub fn os_instant(&self) -> OsInstant {
+        self.os_instant
     }
 
     /// Returns the counts between the readings before and after that of the OS clock. The error of
@@ -112,8 +100,8 @@ impl Anchor {
 /// let conversion = Conversion::between(&first, &last).expect("a millisecond between the anchors");
 /// let error_ns = conversion.error_bound_ns();
 /// println!("{} counts per second, within {error_ns} ns", conversion.rate_hz());
-/// let ns: Vec<i64> = conversion.series(counts.iter().copied(), first.std()).collect();
-/// assert_eq!(ns[0], conversion.ns_since(counts[0], first.std()));
+/// let ns: Vec<i64> = conversion.series(counts.iter().copied(), first.os_instant()).collect();
+/// assert_eq!(ns[0], conversion.ns_since(counts[0], first.os_instant()));
 /// assert!(ns.is_sorted());
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +118,7 @@ impl Conversion {
     #[must_use]
     pub fn between(first: &Anchor, last: &Anchor) -> Option<Self> {
         let counts = last.count.checked_sub(first.count).filter(|&c| c > 0)?;
-        let ns = last.std.checked_duration_since(first.std)?.as_nanos();
+        let ns = last.os_instant.checked_duration_since(first.os_instant)?.as_nanos();
         let ns = u64::try_from(ns).ok().filter(|&n| n > 0)?;
         Some(Self {
             first: *first,
@@ -160,9 +148,9 @@ impl Conversion {
     /// Returns the nanoseconds from `origin` to the first anchor.
     fn first_ns_since(&self, origin: OsInstant) -> i128 {
         let signed = |d: Duration| i128::try_from(d.as_nanos()).unwrap_or(i128::MAX / 2);
-        match self.first.std.checked_duration_since(origin) {
+        match self.first.os_instant.checked_duration_since(origin) {
             Some(duration) => signed(duration),
-            None => -signed(origin - self.first.std),
+            None => -signed(origin - self.first.os_instant),
         }
     }
 
@@ -277,10 +265,10 @@ mod tests {
     #[test]
     fn conversion_is_exact_at_anchors() {
         let first = Anchor::new(1_000, os::now(), 30);
-        let last = Anchor::new(7_001_234, first.std() + Duration::from_millis(2), 40);
+        let last = Anchor::new(7_001_234, first.os_instant() + Duration::from_millis(2), 40);
         let conversion = Conversion::between(&first, &last).unwrap();
-        assert_eq!(conversion.ns_since(first.count(), first.std()), 0);
-        assert_eq!(conversion.ns_since(last.count(), last.std()), 0);
+        assert_eq!(conversion.ns_since(first.count(), first.os_instant()), 0);
+        assert_eq!(conversion.ns_since(last.count(), last.os_instant()), 0);
         assert!(Conversion::between(&first, &first).is_none());
         assert!(Conversion::between(&last, &first).is_none());
     }

@@ -1,4 +1,4 @@
-//! Reads another clock at a known time of the OS clock.
+//! Reads a clock at a known time of another one.
 
 use std::time::Duration;
 
@@ -6,58 +6,78 @@ use crate::os::{self, OsInstant};
 
 /// The number of readings from which one is selected: enough that one of them is not delayed by an
 /// interrupt or a context switch.
-const READINGS: usize = 16;
+const READINGS: usize = 32;
+
+/// A value, and the time of the OS clock at which it was read. [`read_paired`] creates it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Paired<T> {
+    /// The middle of the bracket in which the value was read.
+    pub at: OsInstant,
+    /// The time between the two readings of the OS clock that enclose the reading of the value. The
+    /// error of `at` is at most half of it.
+    pub bracket: Duration,
+    /// The value that was read.
+    pub value: T,
+}
 
 /// Reads another clock, and returns its value with the time of the OS clock at that moment.
 ///
 /// A single reading can be milliseconds off on a busy machine, because the thread can lose its CPU
-/// between the two clocks. This function therefore reads the other clock 16 times, each time between
+/// between the two clocks. This function therefore reads the other clock 32 times, each time between
 /// two readings of the OS clock, and returns the value with the narrowest bracket and the middle of
 /// that bracket.
 ///
 /// ```
 /// let origin = std::time::Instant::now();
-/// let (at, elapsed) = tach::read_paired(|| origin.elapsed());
-/// assert!(at >= origin && elapsed <= origin.elapsed());
+/// let elapsed = tach::read_paired(|| origin.elapsed());
+/// assert!(elapsed.at >= origin && elapsed.value <= origin.elapsed());
 /// ```
 #[must_use]
-pub fn read_paired<T>(read: impl FnMut() -> T) -> (OsInstant, T) {
-    narrowest(os::now, read)
+pub fn read_paired<T>(read: impl FnMut() -> T) -> Paired<T> {
+    pair(os::now, read)
 }
 
-fn narrowest<T>(mut now: impl FnMut() -> OsInstant, mut read: impl FnMut() -> T) -> (OsInstant, T) {
-    let mut best = BracketedReading::take(&mut now, &mut read);
-    for _ in 1..READINGS {
-        let next = BracketedReading::take(&mut now, &mut read);
-        if next.length < best.length {
-            best = next;
-        }
-    }
-    let BracketedReading { before, length, value } = best;
-    (before.checked_add(length / 2).unwrap_or(before), value)
+fn pair<T>(now: impl FnMut() -> OsInstant, read: impl FnMut() -> T) -> Paired<T> {
+    let width = |before, after: OsInstant| after.saturating_duration_since(before);
+    let Bracketed { before, width: bracket, value } = read_narrowest(now, width, read);
+    Paired { at: before.checked_add(bracket / 2).unwrap_or(before), bracket, value }
 }
 
-/// A value that was read between two readings of the OS clock.
-struct BracketedReading<T> {
-    before: OsInstant,
-    /// Time from the first to the second reading of the clock.
-    length: Duration,
-    value: T,
+/// A value that was read between two readings of a clock.
+pub(crate) struct Bracketed<C, W, T> {
+    pub(crate) before: C,
+    /// The time from the first to the second reading of the clock.
+    pub(crate) width: W,
+    pub(crate) value: T,
 }
 
-impl<T> BracketedReading<T> {
-    #[inline]
-    fn take(now: &mut impl FnMut() -> OsInstant, read: &mut impl FnMut() -> T) -> Self {
+/// Reads a value several times, each time between two readings of a clock, and returns the reading
+/// with the narrowest bracket.
+#[inline]
+pub(crate) fn read_narrowest<C: Copy, W: PartialOrd, T>(
+    mut now: impl FnMut() -> C,
+    width: impl Fn(C, C) -> W,
+    mut read: impl FnMut() -> T,
+) -> Bracketed<C, W, T> {
+    let mut read_once = || {
         let before = now();
         let value = read();
-        Self { before, length: now().saturating_duration_since(before), value }
+        Bracketed { before, width: width(before, now()), value }
+    };
+    let mut narrowest = read_once();
+    for _ in 1..READINGS {
+        let next = read_once();
+        if next.width < narrowest.width {
+            narrowest = next;
+        }
     }
+    narrowest
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn narrowest_bracket_wins() {
@@ -73,11 +93,12 @@ mod tests {
             at(elapsed_us)
         };
         let mut readings = 0;
-        let (time, reading) = narrowest(now, || {
+        let paired = pair(now, || {
             readings += 1;
             readings
         });
-        assert_eq!((time, reading), (at(5 * 8_000 + 1), 3));
+        let bracket = Duration::from_micros(2);
+        assert_eq!(paired, Paired { at: at(5 * 8_000 + 1), bracket, value: 3 });
         assert_eq!(readings, READINGS);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::counter;
 use crate::reading::{cross_thread_order, ordered_count, source, why_not_counter};
 use crate::repr::to_ns;
-use crate::source::{CrossThreadOrder, Source, StatedRate, WhyNotCounter};
+use crate::source::{CounterUnavailable, CrossThreadOrder, Source, StatedRate};
 use crate::timeline::TIMELINE;
 
 /// The origin of the rate.
@@ -67,7 +67,7 @@ pub struct Info {
     /// threads.
     pub cross_thread_order: CrossThreadOrder,
     /// The reason for which the counter is not used; `None` if it is used.
-    pub why_not_counter: Option<WhyNotCounter>,
+    pub why_not_counter: Option<CounterUnavailable>,
 }
 
 /// Returns the clock that is read, its rate and its error bound. Takes an anchor if one is due.

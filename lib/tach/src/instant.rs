@@ -30,6 +30,7 @@ use crate::repr;
 /// tach::recalibrate(); // e.g. before the busy hours
 /// assert!(start.elapsed() < std::time::Duration::from_secs(60));
 /// ```
+#[allow(clippy::must_use_candidate, reason = "the effect is the point of the call")]
 pub fn recalibrate() -> bool {
     reading::recalibrate()
 }
@@ -124,7 +125,7 @@ macro_rules! instants {
                 repr::checked_duration_between(earlier.0, self.0)
             }
 
-            /// Returns the same as [`Self::duration_since`], under the name that std has for it.
+            /// Equivalent to [`Self::duration_since`]; provided for compatibility with std.
             #[must_use]
             pub fn saturating_duration_since(&self, earlier: Self) -> Duration {
                 self.duration_since(earlier)
@@ -202,7 +203,7 @@ macro_rules! instants {
         impl Sub for $name {
             type Output = Duration;
 
-            /// Returns the same as [`Self::duration_since`].
+            /// Equivalent to [`Self::duration_since`].
             fn sub(self, earlier: Self) -> Duration {
                 self.duration_since(earlier)
             }
@@ -304,8 +305,7 @@ instants! {
 }
 
 impl Instant {
-    /// Takes an anchor now, like the function [`recalibrate`], under the name that it has in
-    /// tach 0.2. It concerns the process and not an instant.
+    /// Equivalent to the function [`recalibrate`]; provided for compatibility with tach 0.2.
     ///
     /// # Examples
     /// ```

@@ -1,9 +1,35 @@
 //! Clocks from the CPU counter. A read is one instruction; if the counter cannot be trusted, the OS
 //! clock is read instead.
 //!
-//! A *count* is one raw reading. It is converted to a time afterwards, by two [`Anchor`]s, each of
-//! which pairs a count with the OS clock. So recording is cheap, and no calibration stalls the
-//! program.
+//! An [`Instant`] has the API of [`std::time::Instant`]:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tach::Instant;
+//!
+//! let start = Instant::now();
+//! let work = (0..1_000_u64).sum::<u64>();
+//! println!("{work} took {:?}", start.elapsed());
+//! assert!(start.elapsed() < Duration::from_secs(60));
+//! ```
+//!
+//! # Choosing a type
+//!
+//! | | Reads | Contract |
+//! |---|---|---|
+//! | [`Instant`] | the bare counter | never goes back on one thread; the CPU may read it before earlier loads complete, so compared with another thread's instants it can be early by the latency of those loads |
+//! | [`OrderedInstant`] | the counter, after earlier loads | no earlier load of this thread passes it; use it for a stamp that is ordered with shared state |
+//! | [`MonotonicInstant`] | the counter, or a shared maximum if the machine needs it | never less than any taken before on any thread |
+//! | [`count`], [`ordered_count`], [`fenced_count`] | the counter, raw | for recorders: eight bytes per sample, converted afterwards |
+//!
+//! All instants have the API of [`std::time::Instant`], saturate in the same cases, and are `Copy`,
+//! `Ord` and `Hash`. Start with [`Instant`]. Use [`MonotonicInstant`] to compare instants of several
+//! threads. All types of this crate are `Send` and `Sync`.
+//!
+//! # Recording counts
+//!
+//! A *count* is one raw reading, which a recorder stores in eight bytes and converts to a time
+//! afterwards. The conversion uses two [`Anchor`]s, each of which pairs a count with the OS clock:
 //!
 //! ```
 //! use tach::{Anchor, Conversion};
@@ -12,29 +38,9 @@
 //! std::thread::sleep(std::time::Duration::from_millis(1));
 //! let last = Anchor::take();
 //! let conversion = Conversion::between(&first, &last).expect("a millisecond between the anchors");
-//! assert!(conversion.ns_since(count, first.std()) >= -(conversion.error_bound_ns() as i64));
+//! let ns = conversion.ns_since(count, first.os_instant());
+//! assert!(ns >= -(conversion.error_bound_ns() as i64));
 //! ```
-//!
-//! An [`Instant`] has the API of [`std::time::Instant`] on the same counts. It is for programs that
-//! read the clock far more often than they use the result:
-//!
-//! ```
-//! let start = tach::Instant::now();
-//! assert!(start.elapsed() < std::time::Duration::from_secs(60));
-//! ```
-//!
-//! # Choosing a type
-//!
-//! | | Reads | Contract |
-//! |---|---|---|
-//! | [`Instant`] | the bare counter | never goes back on one thread; the CPU may read it before earlier loads complete, so relative to another thread's instants it can be off by that time |
-//! | [`OrderedInstant`] | the counter, after earlier loads | no earlier load of this thread passes it; use it for a stamp that is ordered with shared state |
-//! | [`MonotonicInstant`] | the counter, or a shared maximum if the machine needs it | never less than any taken before on any thread |
-//! | [`count`], [`ordered_count`], [`fenced_count`] | the counter, raw | for recorders: eight bytes per sample, converted afterwards |
-//!
-//! All instants have the API of [`std::time::Instant`], saturate in the same cases, and are `Copy`,
-//! `Ord`, `Hash`, `Send` and `Sync`. Start with [`Instant`]. Use [`MonotonicInstant`] to compare
-//! instants of several threads.
 //!
 //! # Sources
 //!
@@ -47,7 +53,7 @@
 //! | any other, or if the condition above is not met | [`std::time::Instant`] | | the OS |
 //!
 //! [`info`] reports which clock is read, and the reason if it is not the counter. The decision is
-//! made once per process, at the first reading. [`lost_trust`] checks the kernel's clock source
+//! made once per process, at the first reading. [`check_counter`] checks the kernel's clock source
 //! again. The build flag `--cfg tach_force_os_clock` forces the OS clock.
 //!
 //! # Conversion to time
@@ -101,14 +107,14 @@ mod timeline;
 pub use anchor::{Anchor, Conversion};
 #[cfg(feature = "recalibrate-background")]
 pub use background::DEFAULT_RECALIBRATION_INTERVAL;
-pub use clock_pair::read_paired;
+pub use clock_pair::{Paired, read_paired};
 pub use info::{Info, RateFrom, error_bound_ns, info};
 #[cfg(feature = "recalibrate-background")]
 pub use instant::set_recalibration_interval;
 pub use instant::{Instant, MonotonicInstant, OrderedInstant, recalibrate};
 pub use os::OsInstant;
-pub use reading::{count, fenced_count, lost_trust, ordered_count, source, why_not_counter};
-pub use source::{CrossThreadOrder, Source, StatedBy, StatedRate, WhyNotCounter};
+pub use reading::{check_counter, count, fenced_count, ordered_count, source, why_not_counter};
+pub use source::{CounterUnavailable, CrossThreadOrder, Source, StatedBy, StatedRate};
 
 /// The bare instructions, without the check whether the counter can be trusted. Benchmarks compare
 /// [`count`] with them. Call them only if [`source`] is a counter; otherwise they may panic.

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::source::WhyNotCounter;
+use crate::source::CounterUnavailable;
 
 /// A reading of the OS's monotonic clock.
 ///
@@ -114,7 +114,8 @@ pub(crate) fn suspended_time() -> Option<SuspendedTime> {
 
 /// Returns how long the machine has been suspended; `None` if a clock cannot be read.
 ///
-/// The clock that runs during a suspend is read between two readings of the clock that does not.
+/// The clock that runs during a suspend is read between two readings of the clock that does not. One
+/// reading is enough, because a delay makes the bounds wider and never wrong.
 #[cfg(all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64"))]
 #[allow(unsafe_code, reason = "a clock that the standard library does not offer")]
 pub(crate) fn suspended_time() -> Option<SuspendedTime> {
@@ -155,7 +156,7 @@ pub(crate) fn suspended_time() -> Option<SuspendedTime> {
 ///
 /// # Errors
 /// Returns an error if the kernel uses another clock source, or if the clock source cannot be read.
-pub(crate) fn is_verified_by_kernel() -> Result<bool, WhyNotCounter> {
+pub(crate) fn is_verified_by_kernel() -> Result<bool, CounterUnavailable> {
     if !cfg!(all(
         any(target_os = "linux", target_os = "android"),
         any(target_arch = "x86", target_arch = "x86_64")
@@ -166,9 +167,9 @@ pub(crate) fn is_verified_by_kernel() -> Result<bool, WhyNotCounter> {
     // This delays the first reading of the process, so it makes only three system calls.
     let mut name = [0; 64];
     let read = std::fs::File::open(CURRENT).and_then(|mut file| file.read(&mut name));
-    let name = &name[..read.map_err(|_| WhyNotCounter::KernelSilent)?];
+    let name = &name[..read.map_err(|_| CounterUnavailable::KernelSilent)?];
     match name.trim_ascii() {
         b"tsc" => Ok(true),
-        other => Err(WhyNotCounter::KernelUses(String::from_utf8_lossy(other).into_owned())),
+        other => Err(CounterUnavailable::KernelUses(String::from_utf8_lossy(other).into_owned())),
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::anchor::Anchor;
 use crate::atomic_words::AtomicU64;
 use crate::os::{self, OsInstant};
-use crate::source::{CrossThreadOrder, Source, WhyNotCounter};
+use crate::source::{CounterUnavailable, CrossThreadOrder, Source};
 use crate::{counter, timeline};
 
 /// The clock is not decided yet. The order of these states matters: the counter is read from
@@ -22,9 +22,9 @@ const FENCED: u8 = 4;
 /// `COUNTER_IN_ORDER` with ordered reads by a fence.
 const FENCED_IN_ORDER: u8 = 5;
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
-static DECISION: OnceLock<Result<CrossThreadOrder, WhyNotCounter>> = OnceLock::new();
+static DECISION: OnceLock<Result<CrossThreadOrder, CounterUnavailable>> = OnceLock::new();
 
-fn decision() -> &'static Result<CrossThreadOrder, WhyNotCounter> {
+fn decision() -> &'static Result<CrossThreadOrder, CounterUnavailable> {
     let mut decided_here = false;
     let decision = DECISION.get_or_init(|| decide_here(&mut decided_here));
     if decided_here {
@@ -53,7 +53,7 @@ pub(crate) fn recalibrate() -> bool {
     source() != Source::OsClock && timeline::TIMELINE.recalibrate(ordered_count, Anchor::take)
 }
 
-fn decide_here(decided_here: &mut bool) -> Result<CrossThreadOrder, WhyNotCounter> {
+fn decide_here(decided_here: &mut bool) -> Result<CrossThreadOrder, CounterUnavailable> {
     *decided_here = true;
     decide()
 }
@@ -81,7 +81,7 @@ fn decide_source() -> Source {
 /// Returns the reason for which the counter is not used; `None` if it is used. [`source`] has an
 /// example.
 #[must_use]
-pub fn why_not_counter() -> Option<WhyNotCounter> {
+pub fn why_not_counter() -> Option<CounterUnavailable> {
     decision().as_ref().err().cloned()
 }
 
@@ -89,9 +89,9 @@ pub(crate) fn cross_thread_order() -> CrossThreadOrder {
     *decision().as_ref().unwrap_or(&CrossThreadOrder::OsClock)
 }
 
-fn decide() -> Result<CrossThreadOrder, WhyNotCounter> {
+fn decide() -> Result<CrossThreadOrder, CounterUnavailable> {
     if cfg!(tach_force_os_clock) {
-        return Err(WhyNotCounter::Forced);
+        return Err(CounterUnavailable::Forced);
     }
     counter::check_usable()?;
     check_below_overflow(counter::ordered_count())?;
@@ -108,23 +108,31 @@ pub(crate) const MAX_COUNT: u64 = (1 << 63) - 1;
 
 /// Checks that instants can hold this count and those of the next years. At 5 GHz the counter needs
 /// 29 years from half of `MAX_COUNT` to `MAX_COUNT`.
-fn check_below_overflow(count: u64) -> Result<(), WhyNotCounter> {
-    if count <= MAX_COUNT / 2 { Ok(()) } else { Err(WhyNotCounter::NearOverflow) }
+fn check_below_overflow(count: u64) -> Result<(), CounterUnavailable> {
+    if count <= MAX_COUNT / 2 { Ok(()) } else { Err(CounterUnavailable::NearOverflow) }
 }
 
-/// Checks whether the kernel has given up the counter since this process began to use it, as its
-/// watchdog does when it finds the counter unstable. If it has, returns the reason; do not trust
-/// spans that reach beyond that time. It reads a file of the kernel, so keep it off hot paths.
+/// Checks that the kernel has not given up the counter since this process began to use it, as its
+/// watchdog does when it finds the counter unstable. It reads a file of the kernel, so keep it off
+/// hot paths.
+///
+/// If counts come from the OS clock, nothing needs to be checked, and the result is `Ok`.
+///
+/// # Errors
+/// Returns an error if the kernel uses another clock source now, or if its clock source cannot be
+/// read. Do not trust spans that reach beyond that time.
 ///
 /// # Examples
 /// ```
-/// if let Some(reason) = tach::lost_trust() {
+/// if let Err(reason) = tach::check_counter() {
 ///     eprintln!("the numbers of this run are invalid: {reason}");
 /// }
 /// ```
-#[must_use]
-pub fn lost_trust() -> Option<WhyNotCounter> {
-    decision().as_ref().ok().and_then(|_| os::is_verified_by_kernel().err())
+pub fn check_counter() -> Result<(), CounterUnavailable> {
+    if decision().is_ok() {
+        os::is_verified_by_kernel()?;
+    }
+    Ok(())
 }
 
 /// Reads the counter. Earlier loads may still be in flight.
@@ -259,19 +267,26 @@ mod tests {
         assert_eq!(source() == Source::OsClock, why_not_counter().is_some());
         assert_eq!(source(), source());
         assert_eq!(cross_thread_order() == CrossThreadOrder::OsClock, source() == Source::OsClock);
-        assert_eq!(lost_trust(), None, "unless the kernel has really just given up the counter");
+        assert_eq!(
+            check_counter(),
+            Ok(()),
+            "unless the kernel has really just given up the counter"
+        );
     }
 
     #[test]
     fn counter_near_overflow_is_rejected() {
         assert_eq!(check_below_overflow(1 << 61), Ok(()));
-        assert_eq!(check_below_overflow(1 << 62), Err(WhyNotCounter::NearOverflow));
-        assert_eq!(check_below_overflow(u64::MAX), Err(WhyNotCounter::NearOverflow));
+        assert_eq!(check_below_overflow(1 << 62), Err(CounterUnavailable::NearOverflow));
+        assert_eq!(check_below_overflow(u64::MAX), Err(CounterUnavailable::NearOverflow));
     }
 
     #[test]
     fn cfg_forces_the_os_clock() {
-        assert_eq!(why_not_counter() == Some(WhyNotCounter::Forced), cfg!(tach_force_os_clock));
+        assert_eq!(
+            why_not_counter() == Some(CounterUnavailable::Forced),
+            cfg!(tach_force_os_clock)
+        );
     }
 
     #[test]

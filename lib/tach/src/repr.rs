@@ -129,7 +129,7 @@ fn count_with_os_clock() -> (u64, OsInstant) {
         Source::OsClock => (OS_CLOCK_ORIGIN, reading::os_clock_base()),
         _ => {
             let anchor = Anchor::take();
-            (anchor.count(), anchor.std())
+            (anchor.count(), anchor.os_instant())
         }
     }
 }

@@ -36,7 +36,7 @@ impl fmt::Display for Source {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
-pub enum WhyNotCounter {
+pub enum CounterUnavailable {
     /// This crate supports no counter of the architecture.
     NoCounter,
     /// The rate of the counter follows the CPU's frequency.
@@ -53,7 +53,7 @@ pub enum WhyNotCounter {
     Forced,
 }
 
-impl fmt::Display for WhyNotCounter {
+impl fmt::Display for CounterUnavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoCounter => f.write_str("no counter is supported on this architecture"),
@@ -67,7 +67,7 @@ impl fmt::Display for WhyNotCounter {
     }
 }
 
-impl std::error::Error for WhyNotCounter {}
+impl std::error::Error for CounterUnavailable {}
 
 /// The nominal rate of the counter, as stated by the CPU or the hypervisor. It is checked against
 /// the first anchors and replaced by the rate that they give.

@@ -42,8 +42,8 @@ const MAX_PIECE_LENGTH: Duration = Duration::from_secs(3_600);
 const AGE_DIVISOR: u64 = 512;
 /// The time by which a recalibration moves the threshold ahead of now: that of a few anchors.
 const RECALIBRATION_LEAD: Duration = Duration::from_micros(10);
-/// The part of the lead that must be left when every thread can see the new threshold. It is far
-/// longer than any CPU delays an instruction.
+/// The part of the lead that must remain when this thread has published the new threshold. It is far
+/// longer than any CPU delays a store or executes a load ahead of time.
 const VISIBILITY_MARGIN: Duration = Duration::from_micros(2);
 /// The maximum relative difference between a stated rate and that of the first two anchors, in
 /// addition to the error of the anchors.
@@ -494,7 +494,7 @@ fn take_second_anchor(
     stated_ns_per_count: Option<f64>,
 ) -> (Anchor, Option<f64>) {
     let mut last = anchor();
-    while last.std().saturating_duration_since(origin.std()) < MIN_FIRST_BASELINE {
+    while last.os_instant().saturating_duration_since(origin.os_instant()) < MIN_FIRST_BASELINE {
         if let Some(stated) = stated_ns_per_count
             && is_confirmed(stated, origin, &last)
         {
@@ -517,7 +517,8 @@ fn fit_piece(
     // The OS clock at the end, as predicted now. It is a whole number, because an `f64` cannot
     // represent every number of nanoseconds in some months.
     let ahead_ns = (ns_per_count * (end - last.count()) as f64) as i128;
-    let last_ns = last.std().saturating_duration_since(origin.std()).as_nanos() as i128;
+    let last_ns =
+        last.os_instant().saturating_duration_since(origin.os_instant()).as_nanos() as i128;
     let rise_ns = last_ns + ahead_ns - i128::from(start.ns);
     let exact_slope = (rise_ns << SLOPE_BITS) / i128::from((end - start.count).max(1));
     // An OS clock that went back or stopped must not bend the line backwards.
@@ -546,7 +547,7 @@ fn is_confirmed(stated_ns_per_count: f64, first: &Anchor, last: &Anchor) -> bool
 }
 
 fn ns_between(later: &Anchor, earlier: &Anchor) -> f64 {
-    later.std().saturating_duration_since(earlier.std()).as_nanos() as f64
+    later.os_instant().saturating_duration_since(earlier.os_instant()).as_nanos() as f64
 }
 
 #[cfg(test)]

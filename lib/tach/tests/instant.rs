@@ -303,13 +303,17 @@ fn fenced_reads_are_ordered() {
 
 #[test]
 fn instants_are_plain_values() {
-    fn assert_plain<
-        T: Copy + Ord + std::hash::Hash + fmt::Debug + Send + Sync + Unpin + 'static,
-    >() {
-    }
+    fn assert_plain<T: Copy + Ord + std::hash::Hash + fmt::Debug + Unpin + 'static>() {}
     assert_plain::<Instant>();
     assert_plain::<OrderedInstant>();
     assert_plain::<MonotonicInstant>();
+}
+
+#[test]
+fn all_types_are_send_and_sync() {
+    fn assert_send_sync<T: Send + Sync>() {}
+    assert_send_sync::<(Instant, OrderedInstant, MonotonicInstant, tach::Paired<u64>)>();
+    assert_send_sync::<(tach::Anchor, tach::Conversion, tach::Info, tach::CounterUnavailable)>();
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{from_value, json, to_value};
-use tach::{CrossThreadOrder, Info, RateFrom, Source, StatedBy, WhyNotCounter};
+use tach::{CounterUnavailable, CrossThreadOrder, Info, RateFrom, Source, StatedBy};
 
 #[test]
 fn info_survives_json() {
@@ -33,10 +33,10 @@ fn variants_have_their_text_form() {
 
 #[test]
 fn variants_keep_their_values() {
-    let reason = WhyNotCounter::KernelUses("hpet".to_owned());
+    let reason = CounterUnavailable::KernelUses("hpet".to_owned());
     let value = to_value(&reason).unwrap();
     assert_eq!(value, json!({ "kernel-uses": "hpet" }));
-    assert_eq!(from_value::<WhyNotCounter>(value).unwrap(), reason);
+    assert_eq!(from_value::<CounterUnavailable>(value).unwrap(), reason);
     let rate = RateFrom::Anchors { baseline: Duration::from_millis(1_500) };
     let value = to_value(rate).unwrap();
     assert_eq!(value, json!({ "anchors": { "baseline": { "secs": 1, "nanos": 500_000_000 } } }));

@@ -61,7 +61,7 @@ fn run_round(mut work_done: impl FnMut(), mut tick: impl FnMut(Instant)) -> f64 
     for k in 1..=TICKS {
         // The tick is late by a tenth of a period.
         let due = anchor.count() + (period * (f64::from(k) + 0.1)) as u64;
-        let deadline = anchor.std() + PERIOD * k;
+        let deadline = anchor.os_instant() + PERIOD * k;
         let before = tach::ordered_count();
         work_done();
         let idle = tach::ordered_count();

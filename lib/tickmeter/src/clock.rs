@@ -29,7 +29,7 @@ impl Clock {
         let start = tach::Instant::from_count(anchor.count());
         let slope = (1e9 / tach::info().rate_hz * (1_u64 << SLOPE_BITS) as f64) as u64;
         Self {
-            origin: anchor.std(),
+            origin: anchor.os_instant(),
             start,
             anchor_count: start.count(),
             anchor_ns: 0,

@@ -364,8 +364,8 @@ impl ThreadSchedstat {
 /// Returns the current time as an [`Instant`], and as nanoseconds of the kernel's monotonic clock.
 #[cfg(all(target_os = "linux", not(loom)))]
 fn monotonic_now() -> Option<(Instant, u64)> {
-    let (now, now_ns) = tach::read_paired(monotonic_ns);
-    Some((now, now_ns?))
+    let now_ns = tach::read_paired(monotonic_ns);
+    Some((now_ns.at, now_ns.value?))
 }
 
 /// Times are not available: on other systems osjitter records no context switches to compare them

@@ -275,7 +275,7 @@ fn measure_drift(span: Duration, load_threads: Option<u64>) -> Drift {
     let load = load_threads.unwrap_or(0);
     let Span { tach, first, last } =
         std::thread::scope(|scope| measure_under_load(scope, span, load, &stop));
-    let os = last.std() - first.std();
+    let os = last.os_instant() - first.os_instant();
     let error_ns = to_signed_ns(tach) - to_signed_ns(os);
     let bracket_counts = (first.bracket_counts() + last.bracket_counts()) as f64 / 2.0;
     Drift {

@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use crate::source::{Source, StatedBy, StatedRate, WhyNotCounter};
+use crate::source::{CounterUnavailable, Source, StatedBy, StatedRate};
 
 pub(crate) const SOURCE: Source = Source::Cntvct;
 
@@ -72,7 +72,7 @@ pub(crate) fn fenced_count() -> u64 {
     count
 }
 
-pub(crate) fn check_usable() -> Result<(), WhyNotCounter> {
+pub(crate) fn check_usable() -> Result<(), CounterUnavailable> {
     Ok(())
 }
 

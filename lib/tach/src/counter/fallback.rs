@@ -1,7 +1,7 @@
 //! The fallback for architectures without a supported counter. The OS clock is read instead, so
 //! only `check_usable` is ever called.
 
-use crate::source::{Source, StatedRate, WhyNotCounter};
+use crate::source::{CounterUnavailable, Source, StatedRate};
 
 pub(crate) const SOURCE: Source = Source::OsClock;
 pub(crate) const ONE_FOR_ALL_CORES: bool = false;
@@ -34,8 +34,8 @@ pub(crate) fn fenced_count() -> u64 {
     count()
 }
 
-pub(crate) fn check_usable() -> Result<(), WhyNotCounter> {
-    Err(WhyNotCounter::NoCounter)
+pub(crate) fn check_usable() -> Result<(), CounterUnavailable> {
+    Err(CounterUnavailable::NoCounter)
 }
 
 pub(crate) fn stated_rate() -> Option<StatedRate> {

@@ -5,7 +5,7 @@ use core::arch::x86::{__cpuid, __rdtscp, _mm_lfence, _rdtsc, CpuidResult};
 #[cfg(target_arch = "x86_64")]
 use core::arch::x86_64::{__cpuid, __rdtscp, _mm_lfence, _rdtsc, CpuidResult};
 
-use crate::source::{Source, StatedBy, StatedRate, WhyNotCounter};
+use crate::source::{CounterUnavailable, Source, StatedBy, StatedRate};
 
 pub(crate) const SOURCE: Source = Source::Tsc;
 
@@ -87,7 +87,7 @@ fn checked_cpuid(leaf: u32) -> Option<CpuidResult> {
 
 /// Checks that the counter is invariant and that `rdtscp` exists. It reads few leaves, since each
 /// costs microseconds under a hypervisor.
-pub(crate) fn check_usable() -> Result<(), WhyNotCounter> {
+pub(crate) fn check_usable() -> Result<(), CounterUnavailable> {
     const HIGHEST: u32 = 0x8000_0000;
     const FEATURES: u32 = 0x8000_0001;
     const RDTSCP: u32 = 1 << 27;
@@ -96,10 +96,10 @@ pub(crate) fn check_usable() -> Result<(), WhyNotCounter> {
     const POWER: u32 = 0x8000_0007;
     const INVARIANT_TSC: u32 = 1 << 8;
     if cpuid(HIGHEST).eax < POWER || cpuid(POWER).edx & INVARIANT_TSC == 0 {
-        return Err(WhyNotCounter::NotInvariant);
+        return Err(CounterUnavailable::NotInvariant);
     }
     if cpuid(FEATURES).edx & RDTSCP == 0 {
-        return Err(WhyNotCounter::NoOrderedRead);
+        return Err(CounterUnavailable::NoOrderedRead);
     }
     Ok(())
 }

@@ -244,7 +244,7 @@ impl CostMeter {
         let cpu_khz = os::cpu_khz();
         let (now, then) = (MachineCounters::read(self.scope), &self.counters);
         Cost {
-            window_ns: to_ns(last.std().saturating_duration_since(first.std())),
+            window_ns: to_ns(last.os_instant().saturating_duration_since(first.os_instant())),
             run_queue_ns: delta(now.run_queue_ns, then.run_queue_ns),
             steal_ns: delta(now.steal_ns, then.steal_ns),
             throttled_ns: delta(now.throttled_ns, then.throttled_ns),

@@ -133,7 +133,7 @@ impl LateTickRecorder {
     ) {
         let anchor = tach::Anchor::take();
         let anchored = tach::Instant::from_count(anchor.count());
-        let to_std = |at: tach::Instant| anchor.std() - anchored.duration_since(at);
+        let to_std = |at: tach::Instant| anchor.os_instant() - anchored.duration_since(at);
         let wake = to_std(woke);
         if wake.saturating_duration_since(due) < self.log.late_from {
             return;

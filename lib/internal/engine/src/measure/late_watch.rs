@@ -152,7 +152,7 @@ impl LoopWatch {
         }
         let anchor = Anchor::take();
         let since_ns = anchor.count().saturating_sub(wake_count) as f64 * self.ns_per_count;
-        let late = anchor.std().saturating_duration_since(self.schedule.deadline(latest));
+        let late = anchor.os_instant().saturating_duration_since(self.schedule.deadline(latest));
         let late = late.saturating_sub(Duration::from_nanos(since_ns as u64));
         if late > self.round.watch.limit {
             let lateness_ns = to_ns(late);
@@ -164,9 +164,9 @@ impl LoopWatch {
     /// Updates the thresholds from a tick on, with a new anchor.
     fn update(&mut self, anchor: &Anchor, tick: u64) {
         let late_from = self.schedule.deadline(tick) + self.round.watch.limit;
-        let ahead = match late_from.checked_duration_since(anchor.std()) {
+        let ahead = match late_from.checked_duration_since(anchor.os_instant()) {
             Some(ahead) => ahead.as_secs_f64(),
-            None => -anchor.std().saturating_duration_since(late_from).as_secs_f64(),
+            None => -anchor.os_instant().saturating_duration_since(late_from).as_secs_f64(),
         };
         self.threshold.update(anchor.count(), anchor.bracket_counts(), ahead, tick);
     }
@@ -261,7 +261,7 @@ mod tests {
     #[allow(clippy::disallowed_methods, reason = "the grid starts now")]
     fn watched(watch: &Arc<LateWatch>) -> LoopWatch {
         let anchor = Anchor::take();
-        let schedule = Schedule { start: anchor.std(), period: Duration::from_secs(1) };
+        let schedule = Schedule { start: anchor.os_instant(), period: Duration::from_secs(1) };
         RoundWatch { watch: Arc::clone(watch), scenario_id: Arc::from("a"), recorded: 1..4 }
             .loop_watch(schedule, &anchor)
     }
@@ -270,7 +270,7 @@ mod tests {
     fn count(watched: &LoopWatch, after: Duration) -> u64 {
         let at = watched.schedule.start + after;
         let anchor = Anchor::take();
-        let ahead = at.saturating_duration_since(anchor.std()).as_secs_f64();
+        let ahead = at.saturating_duration_since(anchor.os_instant()).as_secs_f64();
         anchor.count() + (ahead * tach::info().rate_hz) as u64
     }
 

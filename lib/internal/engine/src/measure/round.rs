@@ -337,9 +337,11 @@ fn check_clock_step(start: &Anchor, end: &Anchor) -> Result<(), String> {
     static RATE_HZ: OnceLock<f64> = OnceLock::new();
     let rate_hz = *RATE_HZ.get_or_init(|| tach::info().rate_hz);
     let counter_s = end.count().saturating_sub(start.count()) as f64 / rate_hz;
-    let forward = end.std().checked_duration_since(start.std()).map(|time| time.as_secs_f64());
-    let kernel_s =
-        forward.unwrap_or_else(|| -start.std().saturating_duration_since(end.std()).as_secs_f64());
+    let forward =
+        end.os_instant().checked_duration_since(start.os_instant()).map(|time| time.as_secs_f64());
+    let kernel_s = forward.unwrap_or_else(|| {
+        -start.os_instant().saturating_duration_since(end.os_instant()).as_secs_f64()
+    });
     compare_clocks(counter_s, kernel_s)
 }
 

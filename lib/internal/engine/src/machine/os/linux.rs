@@ -258,8 +258,8 @@ pub fn lock_memory() -> io::Result<()> {
 
 /// Returns the current time as an [`Instant`], and as nanoseconds of `CLOCK_MONOTONIC`.
 pub fn monotonic_pair() -> io::Result<(Instant, u64)> {
-    let (now, kernel_ns) = tach::read_paired(|| clock_ns(ClockId::Monotonic));
-    Ok((now, kernel_ns?))
+    let kernel_ns = tach::read_paired(|| clock_ns(ClockId::Monotonic));
+    Ok((kernel_ns.at, kernel_ns.value?))
 }
 
 /// Sleeps the calling thread until an instant, with `clock_nanosleep` in absolute mode.

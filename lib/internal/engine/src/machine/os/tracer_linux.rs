@@ -280,7 +280,8 @@ pub fn clocks_ahead_ns() -> Vec<i64> {
 
 fn ahead_of_monotonic_ns(clock: DynamicClockId<'_>) -> Option<i64> {
     let monotonic = || signed_clock_ns(DynamicClockId::Known(ClockId::Monotonic));
-    let (before, other, after) = (monotonic()?, signed_clock_ns(clock)?, monotonic()?);
+    let read = || Some((monotonic()?, signed_clock_ns(clock)?, monotonic()?));
+    let (before, other, after) = tach::read_paired(read).value?;
     Some(other - before.midpoint(after))
 }
 
