@@ -25,9 +25,10 @@ static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 static DECISION: OnceLock<Result<CrossThreadOrder, CounterUnavailable>> = OnceLock::new();
 
 fn decision() -> &'static Result<CrossThreadOrder, CounterUnavailable> {
-    let mut decided_here = false;
-    let decision = DECISION.get_or_init(|| decide_here(&mut decided_here));
-    if decided_here {
+    let decision = DECISION.get_or_init(decide);
+    // The rest is not part of the initialization, because taking an anchor needs the decision. All
+    // of it has the same result if several threads do it.
+    if STATE.load(Ordering::Relaxed) == UNKNOWN {
         let is_fenced = counter::HAS_FENCE && decision.is_ok() && counter::fence_orders_reads();
         let state = match (decision, is_fenced) {
             (Err(_), _) => OS_CLOCK,
@@ -51,11 +52,6 @@ fn decision() -> &'static Result<CrossThreadOrder, CounterUnavailable> {
 /// Takes an anchor if counts come from a counter. Returns whether it did anything.
 pub(crate) fn recalibrate() -> bool {
     source() != Source::OsClock && timeline::TIMELINE.recalibrate(ordered_count, Anchor::take)
-}
-
-fn decide_here(decided_here: &mut bool) -> Result<CrossThreadOrder, CounterUnavailable> {
-    *decided_here = true;
-    decide()
 }
 
 /// Returns the clock that counts are read from. It is decided once per process.
