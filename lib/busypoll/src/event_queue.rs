@@ -7,8 +7,7 @@
 //! called when an event with that token arrives.
 //!
 //! If a `Ring` is requested and available, it waits instead of the timer. It has two methods:
-//! `new`, which watches the descriptor of the event queue, and `wait`, which returns whether there
-//! may be events.
+//! `new`, which watches an event queue, and `wait`, which returns whether it may have events.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::io;
@@ -100,7 +99,7 @@ impl EventQueue {
     /// Waits for an event, until `limit` at most.
     pub(crate) fn wait(&self, limit: Option<WaitLimit>) {
         if let Some(ring) = &self.ring {
-            if self.may_have_more.get() || ring.wait(limit) {
+            if self.may_have_more.get() || ring.wait(&self.poll.borrow(), limit) {
                 self.poll_now();
             } else {
                 self.events.borrow_mut().clear();

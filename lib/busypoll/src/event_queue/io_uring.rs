@@ -133,7 +133,6 @@ const ABSOLUTE_TIMER: u32 = 1 << 5;
 #[derive(Debug)]
 pub(super) struct Ring {
     descriptor: OwnedFd,
-    event_queue: RawFd,
     rings: Mapping,
     entries: Mapping,
     submission_tail: u32,
@@ -147,12 +146,12 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Creates a ring that watches the event queue, which must outlive it.
+    /// Creates a ring that watches an event queue.
     ///
     /// # Errors
     /// Returns an error if no ring is available, or if its wait does not support an absolute
     /// deadline because the kernel is older than 6.12.
-    pub(super) fn new(poll: &mio::Poll) -> io::Result<Self> {
+    pub(super) fn new(event_queue: &mio::Poll) -> io::Result<Self> {
         let flags = SINGLE_ISSUER | DEFER_TASK_WORK;
         let mut params = SetupParams { flags, ..SetupParams::default() };
         let descriptor = set_up_ring(&mut params)?;
@@ -169,7 +168,6 @@ impl Ring {
         }
         let ring = Self {
             descriptor,
-            event_queue: poll.as_raw_fd(),
             submission_tail: submission.tail,
             completion_head: completion.head,
             completion_tail: completion.tail,
@@ -180,7 +178,7 @@ impl Ring {
             is_polling: Cell::new(false),
             start: ClockReading::read()?,
         };
-        ring.check_support()?;
+        ring.check_support(event_queue)?;
         Ok(ring)
     }
 
@@ -188,8 +186,8 @@ impl Ring {
     ///
     /// # Errors
     /// Returns an error if the kernel does not support such waits or cannot poll the event queue.
-    fn check_support(&self) -> io::Result<()> {
-        match self.enter(Some(Duration::from_nanos(1))) {
+    fn check_support(&self, event_queue: &mio::Poll) -> io::Result<()> {
+        match self.enter(event_queue, Some(Duration::from_nanos(1))) {
             Err(error) if !is_timeout_or_signal(&error) => return Err(error),
             _ => {}
         }
@@ -200,14 +198,14 @@ impl Ring {
         }
     }
 
-    /// Waits until there may be events, until the limit, or until a signal arrives. Returns whether
-    /// there may be events.
+    /// Waits until the event queue may have events, until the limit, or until a signal arrives.
+    /// Returns whether there may be events. The event queue is the one of [`new`](Self::new).
     ///
     /// # Panics
     /// Panics if the kernel refuses to wait.
-    pub(super) fn wait(&self, limit: Option<WaitLimit>) -> bool {
+    pub(super) fn wait(&self, event_queue: &mio::Poll, limit: Option<WaitLimit>) -> bool {
         let deadline = limit.map(|limit| self.start.to_monotonic(limit.deadline));
-        match self.enter(deadline) {
+        match self.enter(event_queue, deadline) {
             Err(error) if !is_timeout_or_signal(&error) => {
                 panic!("the kernel refused to wait for events: {error}")
             }
@@ -222,16 +220,19 @@ impl Ring {
 
     /// Submits the request unless it is active, and waits for a completion or until `deadline` by
     /// the kernel's clock, all in one system call.
-    fn enter(&self, deadline: Option<Duration>) -> io::Result<()> {
-        let to_submit = if self.is_polling.replace(true) { 0 } else { self.submit() };
+    fn enter(&self, event_queue: &mio::Poll, deadline: Option<Duration>) -> io::Result<()> {
+        let to_submit = if self.is_polling.replace(true) { 0 } else { self.submit(event_queue) };
         let time = deadline.map(KernelTimespec::from);
-        let timespec = time.as_ref().map_or(0, |time| std::ptr::from_ref(time) as usize as u64);
+        // The kernel reads the time through a number, so its provenance is exposed.
+        let address = time.as_ref().map_or(0, |time| std::ptr::from_ref(time).expose_provenance());
+        let timespec = address as u64;
         let arguments = WaitArguments { sigmask: 0, sigmask_size: 0, min_wait_us: 0, timespec };
         let flags =
             GET_EVENTS | EXTENDED_ARGUMENTS | if time.is_some() { ABSOLUTE_TIMER } else { 0 };
         // SAFETY: the descriptor is open as long as `self`. The arguments, and the time that they
         // point to, are local variables of the stated size, are only read, and outlive the call.
-        // The submitted request is the poll of `submit`, which refers to no memory.
+        // The submitted request is the poll of `submit`, which refers to no memory. Its descriptor
+        // is open during the call, and the kernel keeps a reference of its own to the file.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,
@@ -247,10 +248,10 @@ impl Ring {
     }
 
     /// Puts the request into the submission ring. Returns the number of requests to submit.
-    fn submit(&self) -> u8 {
+    fn submit(&self, event_queue: &mio::Poll) -> u8 {
         let request = SubmissionEntry {
             opcode: POLL_ADD,
-            descriptor: self.event_queue,
+            descriptor: event_queue.as_raw_fd(),
             length: MULTISHOT,
             // On a big-endian machine, the kernel expects the half words in reverse order.
             events: if cfg!(target_endian = "big") {
@@ -260,9 +261,9 @@ impl Ring {
             },
             ..SubmissionEntry::default()
         };
-        // SAFETY: entry 0 is in the mapping, is aligned as its pages are, and the kernel reads it
-        // only within the call that submits it, which comes after this.
-        unsafe { self.entries.start.cast::<SubmissionEntry>().write(request) };
+        // SAFETY: the entry is in the mapping and is aligned, as `pointer_to` has checked, and the
+        // kernel reads it only within the call that submits it, which comes after this.
+        unsafe { self.entries.pointer_to::<SubmissionEntry>(0).write(request) };
         let tail = self.rings.word(self.submission_tail);
         tail.store(tail.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
         1
@@ -279,9 +280,9 @@ impl Ring {
             let offset = self.completions as usize
                 + (position & self.completion_mask) as usize * size_of::<CompletionEntry>();
             // SAFETY: the kernel wrote this entry before it moved the tail past it, and does not
-            // touch it before the head is moved; the entry is in the mapping by the offset and the
-            // mask that the kernel stated.
-            let entry = unsafe { self.rings.start.add(offset).cast::<CompletionEntry>().read() };
+            // touch it before the head is moved; the entry is in the mapping and is aligned, as
+            // `pointer_to` has checked.
+            let entry = unsafe { self.rings.pointer_to::<CompletionEntry>(offset).read() };
             summary.has_completions = true;
             if entry.flags & MORE == 0 {
                 // The next wait submits the request again, which then completes for all events.
@@ -380,14 +381,22 @@ impl Mapping {
 
     /// Returns a word that the kernel also reads and writes.
     fn word(&self, offset: u32) -> &AtomicU32 {
-        let offset = offset as usize;
-        assert!(
-            offset.is_multiple_of(4) && offset + 4 <= self.length,
-            "the kernel stated a word outside of the mapping"
-        );
-        // SAFETY: the word is in the mapping and is aligned, as was just checked; it lives as long
-        // as `self`; and the kernel accesses it as one word, as this program does.
-        unsafe { self.start.add(offset).cast::<AtomicU32>().as_ref() }
+        // SAFETY: the word is in the mapping and is aligned, as `pointer_to` has checked; it lives
+        // as long as `self`; and the kernel accesses it as one word, as this program does.
+        unsafe { self.pointer_to::<AtomicU32>(offset as usize).as_ref() }
+    }
+
+    /// Returns a pointer to a value at an offset that the kernel stated.
+    ///
+    /// # Panics
+    /// Panics if the value is not in the mapping or is not aligned. The start of the mapping is
+    /// aligned to a page.
+    fn pointer_to<T>(&self, offset: usize) -> NonNull<T> {
+        let is_aligned = offset.is_multiple_of(align_of::<T>());
+        let is_within = offset.checked_add(size_of::<T>()).is_some_and(|end| end <= self.length);
+        assert!(is_aligned && is_within, "the kernel stated a value outside of the mapping");
+        // SAFETY: the offset is in the mapping, which is one allocation.
+        unsafe { self.start.add(offset).cast() }
     }
 }
 

@@ -12,7 +12,7 @@ impl Ring {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(super) fn wait(&self, _: Option<WaitLimit>) -> bool {
+    pub(super) fn wait(&self, _: &mio::Poll, _: Option<WaitLimit>) -> bool {
         match *self {}
     }
 }
