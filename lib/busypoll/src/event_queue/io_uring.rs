@@ -320,31 +320,33 @@ fn is_timeout_or_signal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR))
 }
 
-/// One moment by two clocks. `CLOCK_MONOTONIC` is read after `Instant`, so that a wait is never
-/// early.
+/// A time by two clocks, such that a wait is never early.
+///
+/// The pair is not `tach::read_paired`, which returns the most probable pair: a wait may be late, but
+/// never early, so this is an upper bound. The crate also has no dependency on `tach`.
 #[derive(Debug)]
 struct ClockReading {
     instant: Instant,
+    /// An upper bound of `CLOCK_MONOTONIC` at `instant`.
     monotonic: Duration,
 }
 
 impl ClockReading {
-    /// Reads both clocks several times and returns the tightest pair.
+    /// Reads both clocks several times, `CLOCK_MONOTONIC` after `Instant`. Each pair gives an upper
+    /// bound, and the least one is returned.
     fn read() -> io::Result<Self> {
         const READINGS: usize = 16;
-        let mut best: Option<(Duration, Self)> = None;
+        let instant = now();
+        let mut monotonic = Duration::MAX;
         for _ in 0..READINGS {
-            let instant = now();
+            let since = now().duration_since(instant);
             let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-            let bracket = now().duration_since(instant);
             let seconds = u64::try_from(time.tv_sec).map_err(io::Error::other)?;
             let nanoseconds = u32::try_from(time.tv_nsec).map_err(io::Error::other)?;
-            if best.as_ref().is_none_or(|(tightest, _)| bracket < *tightest) {
-                let monotonic = Duration::new(seconds, nanoseconds);
-                best = Some((bracket, Self { instant, monotonic }));
-            }
+            let time = Duration::new(seconds, nanoseconds);
+            monotonic = monotonic.min(time.saturating_sub(since));
         }
-        best.map(|(_, reading)| reading).ok_or_else(|| io::ErrorKind::Other.into())
+        Ok(Self { instant, monotonic })
     }
 
     fn to_monotonic(&self, instant: Instant) -> Duration {
