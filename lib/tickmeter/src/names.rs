@@ -13,28 +13,32 @@ fn names() -> MutexGuard<'static, Names> {
 
 /// A name that no other meter of this process has. It is free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct UniqueName {
-    requested: String,
-    /// Number of the suffix; 1 if there is none.
-    number: usize,
-    name: String,
-}
+pub(crate) struct UniqueName(ClaimedName);
 
 impl UniqueName {
     /// Claims a name: the requested one, with a suffix if that is taken.
     pub(crate) fn claim(requested: &str) -> Self {
-        names().claim(requested)
+        Self(names().claim(requested))
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        &self.name
+        &self.0.name
     }
 }
 
 impl Drop for UniqueName {
     fn drop(&mut self) {
-        names().release(self);
+        names().release(&self.0);
     }
+}
+
+/// A name that is taken, and how it was made.
+#[derive(Debug)]
+struct ClaimedName {
+    requested: String,
+    /// Number of the suffix; 1 if there is none.
+    number: usize,
+    name: String,
 }
 
 /// Names that are taken. Claiming one takes the same time however many there are.
@@ -57,7 +61,7 @@ struct Suffixes {
 }
 
 impl Names {
-    fn claim(&mut self, requested: &str) -> UniqueName {
+    fn claim(&mut self, requested: &str) -> ClaimedName {
         let first = Suffixes { next: 1, released: BTreeSet::new(), meters: 0 };
         let suffixes = self.suffixes.entry(requested.to_owned()).or_insert(first);
         loop {
@@ -66,12 +70,12 @@ impl Names {
             // A meter may have been registered under a name that looks like one with a suffix.
             if self.taken.insert(name.clone()) {
                 suffixes.meters += 1;
-                return UniqueName { requested: requested.to_owned(), number, name };
+                return ClaimedName { requested: requested.to_owned(), number, name };
             }
         }
     }
 
-    fn release(&mut self, name: &UniqueName) {
+    fn release(&mut self, name: &ClaimedName) {
         self.taken.remove(&name.name);
         if let Some(suffixes) = self.suffixes.get_mut(&name.requested) {
             suffixes.released.insert(name.number);
@@ -109,25 +113,20 @@ fn with_suffix(name: &str, n: usize) -> String {
 mod tests {
     use super::*;
 
-    /// Claims names, without releasing them in the names of the process.
-    fn claim(names: &mut Names, requested: &str) -> std::mem::ManuallyDrop<UniqueName> {
-        std::mem::ManuallyDrop::new(names.claim(requested))
-    }
-
     #[test]
     fn smallest_free_suffix_is_taken() {
         let mut names = Names::default();
-        let [first, second, third] = ["a"; 3].map(|name| claim(&mut names, name));
-        assert_eq!([first.as_str(), second.as_str(), third.as_str()], ["a", "a-2", "a-3"]);
+        let [first, second, third] = ["a"; 3].map(|name| names.claim(name));
+        assert_eq!([&first.name, &second.name, &third.name], ["a", "a-2", "a-3"]);
         names.release(&second);
         names.release(&first);
-        assert_eq!(["a"; 3].map(|name| claim(&mut names, name).name.clone()), ["a", "a-2", "a-4"]);
+        assert_eq!(["a"; 3].map(|name| names.claim(name).name), ["a", "a-2", "a-4"]);
     }
 
     #[test]
     fn requested_suffixes_are_not_taken_twice() {
         let mut names = Names::default();
-        let taken = ["a-2", "a", "a", "a-2"].map(|name| claim(&mut names, name).name.clone());
+        let taken = ["a-2", "a", "a", "a-2"].map(|name| names.claim(name).name);
         assert_eq!(taken, ["a-2", "a", "a-3", "a-2-2"]);
     }
 
@@ -136,7 +135,7 @@ mod tests {
     fn thousands_of_equal_names_are_claimed() {
         let meters = if cfg!(miri) { 20 } else { 50_000 };
         let mut names = Names::default();
-        let claimed: Vec<_> = (0..meters).map(|_| claim(&mut names, "connection")).collect();
+        let claimed: Vec<_> = (0..meters).map(|_| names.claim("connection")).collect();
         assert_eq!(names.taken.len(), meters);
         for name in &claimed {
             names.release(name);
