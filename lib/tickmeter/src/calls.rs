@@ -1,84 +1,73 @@
 //! System calls that std does not have: files by their name in an open directory, locks, limits,
 //! and the process's user, clocks and usage.
+//!
+//! They are made through `rustix`, except for two of `libc`: `getrusage`, which `rustix` does not
+//! have, and `getrlimit`, with which `rustix` panics if a sandbox denies the call.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 
 /// Opens a file of a directory. Follows no link and never blocks. `mode` is that of a new file, if
 /// `flags` create one.
 pub(crate) fn open_at(
     directory: &File,
     name: &OsStr,
-    flags: libc::c_int,
-    mode: libc::c_uint,
+    flags: OFlags,
+    mode: Mode,
 ) -> io::Result<File> {
-    let name = file_name(name)?;
-    let flags = flags | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    // SAFETY: the name is a string that ends with a zero byte and lives longer than the call; the
-    // descriptor is open.
-    let opened = unsafe { libc::openat(directory.as_raw_fd(), name.as_ptr(), flags, mode) };
-    check(opened)?;
-    // SAFETY: the call returned a new descriptor, which nothing else owns.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(opened) }))
+    check_name(name)?;
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::openat(directory, name, flags, mode)?))
 }
 
 /// Removes a file from a directory.
 pub(crate) fn unlink_at(directory: &File, name: &OsStr) -> io::Result<()> {
-    let name = file_name(name)?;
-    // SAFETY: as in `open_at`.
-    check(unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), 0) })
+    check_name(name)?;
+    Ok(rustix::fs::unlinkat(directory, name, AtFlags::empty())?)
 }
 
 /// Gives a file a second name in its directory. Fails if that name is taken.
 pub(crate) fn link_at(directory: &File, name: &OsStr, second: &OsStr) -> io::Result<()> {
-    let (name, second) = (file_name(name)?, file_name(second)?);
-    let directory = directory.as_raw_fd();
-    // SAFETY: as in `open_at`, for both names.
-    check(unsafe { libc::linkat(directory, name.as_ptr(), directory, second.as_ptr(), 0) })
+    check_name(name)?;
+    check_name(second)?;
+    Ok(rustix::fs::linkat(directory, name, directory, second, AtFlags::empty())?)
 }
 
 /// Renames a file within its directory. Replaces a file that has the new name.
 pub(crate) fn rename_at(directory: &File, name: &OsStr, new: &OsStr) -> io::Result<()> {
-    let (name, new) = (file_name(name)?, file_name(new)?);
-    let directory = directory.as_raw_fd();
-    // SAFETY: as in `open_at`, for both names.
-    check(unsafe { libc::renameat(directory, name.as_ptr(), directory, new.as_ptr()) })
+    check_name(name)?;
+    check_name(new)?;
+    Ok(rustix::fs::renameat(directory, name, directory, new)?)
 }
 
-/// Converts the name of a file. A path of several parts could lead out of its directory.
-fn file_name(name: &OsStr) -> io::Result<CString> {
-    if name.as_bytes().contains(&b'/') || matches!(name.as_bytes(), b"" | b"." | b"..") {
+/// Checks the name of a file. A path of several parts could lead out of its directory.
+fn check_name(name: &OsStr) -> io::Result<()> {
+    let bytes = name.as_bytes();
+    if bytes.contains(&b'/') || bytes.contains(&0) || matches!(bytes, b"" | b"." | b"..") {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    Ok(CString::new(name.as_bytes())?)
-}
-
-fn check(result: libc::c_int) -> io::Result<()> {
-    if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Ok(())
 }
 
 /// Locks a file exclusively, until it is closed or the process ends. Never blocks.
 pub(crate) fn lock(file: &File) -> io::Result<()> {
-    flock(file, libc::LOCK_EX | libc::LOCK_NB)
+    Ok(rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)?)
 }
 
-/// Whether a process holds the lock of [`lock`].
+/// Returns whether a process holds the lock of [`lock`].
 pub(crate) fn is_locked(file: &File) -> bool {
-    match flock(file, libc::LOCK_SH | libc::LOCK_NB) {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {
-            let _ = flock(file, libc::LOCK_UN);
+            let _ = rustix::fs::flock(file, FlockOperation::Unlock);
             false
         }
-        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        Err(error) => error == Errno::WOULDBLOCK,
     }
-}
-
-fn flock(file: &File, operation: libc::c_int) -> io::Result<()> {
-    // SAFETY: takes no memory; the descriptor is open.
-    check(unsafe { libc::flock(file.as_raw_fd(), operation) })
 }
 
 /// Checks that this process may write a file of so many bytes. By default, a write beyond its limit
@@ -92,26 +81,24 @@ pub(crate) fn check_file_size(bytes: usize) -> io::Result<()> {
     let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
     #[allow(clippy::unnecessary_cast, reason = "the width differs from system to system")]
     let is_exceeded = limit.rlim_cur != libc::RLIM_INFINITY && bytes as u64 > limit.rlim_cur as u64;
-    if is_known && is_exceeded { Err(io::Error::from_raw_os_error(libc::EFBIG)) } else { Ok(()) }
+    if is_known && is_exceeded { Err(Errno::FBIG.into()) } else { Ok(()) }
 }
 
 /// Returns the kernel's monotonic clock, in nanoseconds.
 #[cfg(target_os = "linux")]
 pub(crate) fn monotonic_ns() -> Option<u64> {
-    clock_ns(libc::CLOCK_MONOTONIC)
+    clock_ns(rustix::time::ClockId::Monotonic)
 }
 
-/// Returns a clock in nanoseconds.
+/// Returns a clock in nanoseconds; `None` if a sandbox denies the call.
 #[cfg(any(target_os = "linux", target_os = "freebsd", target_vendor = "apple"))]
-fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a whole `timespec` of ours, which the call fills and does not keep.
-    let read = unsafe { libc::clock_gettime(clock, &raw mut time) } == 0;
-    let ns = u64::try_from(time.tv_sec)
+fn clock_ns(clock: rustix::time::ClockId) -> Option<u64> {
+    let clock = rustix::time::DynamicClockId::Known(clock);
+    let time = rustix::time::clock_gettime_dynamic(clock).ok()?;
+    u64::try_from(time.tv_sec)
         .ok()?
         .checked_mul(1_000_000_000)?
-        .checked_add(u64::try_from(time.tv_nsec).ok()?)?;
-    read.then_some(ns)
+        .checked_add(u64::try_from(time.tv_nsec).ok()?)
 }
 
 /// Resources that this process has used so far.
@@ -131,7 +118,7 @@ pub(crate) fn process_usage() -> Option<ProcessUsage> {
     let usage = resource_usage(libc::RUSAGE_SELF)?;
     Some(ProcessUsage {
         // `rusage` has only microseconds.
-        cpu_ns: clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)?,
+        cpu_ns: clock_ns(rustix::time::ClockId::ProcessCPUTime)?,
         switches_voluntary: u64::try_from(usage.ru_nvcsw).ok()?,
         switches_involuntary: u64::try_from(usage.ru_nivcsw).ok()?,
     })
@@ -146,15 +133,14 @@ pub(crate) fn process_usage() -> Option<ProcessUsage> {
 /// Returns whether this process has never had a child, as far as the system can tell.
 #[cfg(any(target_os = "linux", target_os = "freebsd", target_vendor = "apple"))]
 pub(crate) fn has_no_children() -> bool {
+    use rustix::process::{WaitId, WaitIdOptions};
+
     // A child that was waited for had some memory.
     let had_children =
         resource_usage(libc::RUSAGE_CHILDREN).is_none_or(|usage| usage.ru_maxrss > 0);
-    let mut found = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
-    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: the pointer is to a whole `siginfo_t` of ours, which the call may fill and does not
-    // keep. With `WNOWAIT`, it leaves a child to be waited for by the program.
-    let result = unsafe { libc::waitid(libc::P_ALL, 0, found.as_mut_ptr(), options) };
-    let has_none = result != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD);
+    // `NOWAIT` leaves a child to be waited for by the program.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let has_none = matches!(rustix::process::waitid(WaitId::All, options), Err(Errno::CHILD));
     has_none && !had_children
 }
 
@@ -175,8 +161,7 @@ fn resource_usage(who: libc::c_int) -> Option<libc::rusage> {
 
 /// Returns the effective user id of this process.
 pub(crate) fn effective_user() -> u32 {
-    // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 #[cfg(test)]
@@ -186,9 +171,9 @@ mod tests {
     #[test]
     fn names_stay_in_their_directory() {
         for name in ["", ".", "..", "/etc/passwd", "a/b", "a\0b"] {
-            let error = file_name(OsStr::new(name)).unwrap_err();
+            let error = check_name(OsStr::new(name)).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name:?}");
         }
-        assert!(file_name(OsStr::new("1.tickmeter")).is_ok());
+        assert!(check_name(OsStr::new("1.tickmeter")).is_ok());
     }
 }

@@ -82,6 +82,9 @@ mod opened {
     use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
     use std::path::{Path, PathBuf};
 
+    use rustix::fs::{Mode, OFlags};
+    use rustix::io::Errno;
+
     use super::{DirectoryError, FileId};
     use crate::calls;
     use crate::layout::MAGIC;
@@ -141,8 +144,10 @@ mod opened {
         /// Returns an error if it cannot be opened, or if users other than its owner may write to
         /// it.
         pub fn open_of_any_user(path: &Path) -> Result<Option<Self>, DirectoryError> {
-            let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-            let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+            let mut options = OpenOptions::new();
+            options.read(true).custom_flags(flags.bits().cast_signed());
+            let file = match options.open(path) {
                 Ok(file) => file,
                 Err(error) => return missing_or_error(error),
             };
@@ -195,7 +200,7 @@ mod opened {
             is_own && self.is_abandoned(name) && self.remove(name).is_ok()
         }
 
-        /// Whether a file is a meter whose process has ended. A file gets its first word only after
+        /// Returns whether a file is a meter whose process has ended. A file gets its first word only after
         /// its lock.
         fn is_abandoned(&self, name: &OsStr) -> bool {
             let Ok(mut file) = self.open_regular(name) else { return false };
@@ -225,7 +230,7 @@ mod opened {
 
         /// Opens a regular file of the directory's owner for reading.
         pub(crate) fn open_regular(&self, name: &OsStr) -> Result<File, DirectoryError> {
-            let opened = calls::open_at(&self.file, name, libc::O_RDONLY, 0)
+            let opened = calls::open_at(&self.file, name, OFlags::RDONLY, Mode::empty())
                 .and_then(|file| Ok((file.metadata()?, file)));
             let (metadata, file) = opened.map_err(DirectoryError::Io)?;
             if !metadata.is_file() {
@@ -242,8 +247,8 @@ mod opened {
         /// Only its owner can read it. Later, even the owner cannot write to it without changing its
         /// mode: a file that is truncated by mistake would end the process that maps it.
         pub(crate) fn create(&self, name: &OsStr) -> io::Result<File> {
-            let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
-            calls::open_at(&self.file, name, flags, 0o400)
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+            calls::open_at(&self.file, name, flags, Mode::RUSR)
         }
 
         /// Gives a file another name, which must be free.
@@ -257,17 +262,17 @@ mod opened {
             }
         }
 
-        /// Whether a path still leads to this directory.
+        /// Returns whether a path still leads to this directory.
         pub(crate) fn is_at(&self, path: &Path) -> bool {
             self.path == path && FileId::from_path(path) == Some(self.id)
         }
     }
 
     fn missing_or_error(error: io::Error) -> Result<Option<Directory>, DirectoryError> {
-        match error.raw_os_error() {
-            Some(libc::ENOENT) => Ok(None),
+        match Errno::from_io_error(&error) {
+            Some(Errno::NOENT) => Ok(None),
             // Systems differ in how they refuse a link.
-            Some(libc::ENOTDIR | libc::ELOOP | libc::EMLINK) => Err(DirectoryError::NotADirectory),
+            Some(Errno::NOTDIR | Errno::LOOP | Errno::MLINK) => Err(DirectoryError::NotADirectory),
             _ => Err(DirectoryError::Io(error)),
         }
     }

@@ -75,8 +75,8 @@
 //!
 //! # Features
 //!
-//! No feature is enabled by default. The only dependencies are then `tach` and, on Unix, `libc` to
-//! map the file.
+//! No feature is enabled by default. The only dependencies are then `tach` and, on Unix, `rustix` and
+//! `libc` to map the file.
 //!
 //! | Feature | Effect |
 //! |---|---|

@@ -1,11 +1,14 @@
 //! Maps a file as shared memory.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::ops::Deref;
-use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::calls::{check_file_size, lock};
 
 /// A mapping of a locked file. The lock is released when the mapping is dropped or the process
 /// ends.
@@ -23,28 +26,30 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `length` words from the start of a file.
+    /// Locks a new file, fills it with `words`, and maps it.
     ///
-    /// The file must not be truncated later, since access beyond its end is a fatal signal. Only
-    /// its owner and root can do that, and the owner only after a change of its mode.
+    /// The file is written rather than left as a hole: a full file system is an error now instead
+    /// of a fatal signal later, and so is a limit of this process.
     ///
     /// # Errors
-    /// Returns an error if the file is shorter than that, or if the system cannot map it.
-    pub(crate) fn new(file: File, length: usize) -> io::Result<Self> {
-        let bytes = length * size_of::<AtomicU64>();
-        if file.metadata()?.len() < bytes as u64 || bytes == 0 {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel chooses the place, so no memory of ours is replaced; the descriptor is
-        // open.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
-        };
-        match NonNull::new(start.cast()) {
-            Some(words) if start != libc::MAP_FAILED => Ok(Self { words, length, _locked: file }),
-            _ => Err(io::Error::last_os_error()),
-        }
+    /// Returns an error if the system cannot lock, write or map the file.
+    ///
+    /// # Safety
+    /// The file is empty, and open for reading and writing. As long as the mapping lives, the file
+    /// is not truncated, since access beyond its end is a fatal signal, and no other process stores
+    /// into it except by atomic operations on whole words.
+    pub(crate) unsafe fn new(mut file: File, words: &[u64]) -> io::Result<Self> {
+        lock(&file)?;
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        check_file_size(bytes.len())?;
+        file.write_all(&bytes)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses the place, so no memory of ours is replaced. The file has this
+        // length, because it was just written, and keeps it, as the caller guarantees.
+        let start =
+            unsafe { mmap(std::ptr::null_mut(), bytes.len(), access, MapFlags::SHARED, &file, 0) }?;
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Self { words: start, length: words.len(), _locked: file })
     }
 }
 
@@ -64,17 +69,16 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: mapped in `new` with this start and length, and no reference into it outlives
         // `self`.
-        let unmapped = unsafe {
-            libc::munmap(self.words.as_ptr().cast(), self.length * size_of::<AtomicU64>())
-        };
-        debug_assert_eq!(unmapped, 0);
+        let unmapped =
+            unsafe { munmap(self.words.as_ptr().cast(), self.length * size_of::<AtomicU64>()) };
+        debug_assert_eq!(unmapped, Ok(()));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calls::{is_locked, lock};
+    use crate::calls::is_locked;
     use std::sync::atomic::Ordering;
 
     #[test]
@@ -82,17 +86,13 @@ mod tests {
     fn stores_reach_the_file() {
         let path = std::env::temp_dir().join(format!("tickmeter-mapping-{}", std::process::id()));
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-        assert!(
-            Mapping::new(file.try_clone().unwrap(), 4).is_err(),
-            "mapped beyond the end of the file"
-        );
-        file.set_len(32).unwrap();
-        lock(&file).unwrap();
-        let mapping = Mapping::new(file, 4).unwrap();
+        // SAFETY: nobody else uses this new file.
+        let mapping = unsafe { Mapping::new(file, &[1, 2, 3, 4]) }.unwrap();
         mapping[3].store(7, Ordering::Relaxed);
         let other = File::open(&path).unwrap();
         assert!(is_locked(&other));
-        assert_eq!(std::fs::read(&path).unwrap()[24..], 7_u64.to_ne_bytes());
+        let expected: Vec<u8> = [1_u64, 2, 3, 7].into_iter().flat_map(u64::to_ne_bytes).collect();
+        assert_eq!(std::fs::read(&path).unwrap(), expected);
         drop(mapping);
         assert!(!is_locked(&other));
         std::fs::remove_file(path).unwrap();

@@ -62,11 +62,12 @@ mod shared {
     use super::*;
     use std::ffi::OsString;
     use std::fs::{DirBuilder, File, OpenOptions};
-    use std::io::Write as _;
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
     use std::sync::{Arc, Mutex, PoisonError, Weak};
 
     use std::time::SystemTime;
+
+    use rustix::fs::OFlags;
 
     use crate::calls;
     use crate::directory::{Directory, DirectoryError, EXTENSION, FileId, UNFINISHED_EXTENSION};
@@ -166,7 +167,9 @@ mod shared {
         Err(why)
     }
 
-    /// Creates a file in a directory, which is created if it does not exist.
+    /// Creates a file in a directory, which is created if it does not exist. The file gets the name
+    /// that readers look for only when it is complete.
+    #[allow(unsafe_code, reason = "only who creates the file knows that it keeps its length")]
     pub(crate) fn create_in(path: &Path, name: &str, words: &[u64]) -> Result<CreatedMeter, Why> {
         let directory = open_or_create(path)?;
         SWEEP.lock().unwrap_or_else(PoisonError::into_inner).continue_in(&directory);
@@ -174,7 +177,11 @@ mod shared {
         let unfinished = OsString::from(format!("{name}.{UNFINISHED_EXTENSION}"));
         let refused = |error| Why::Refused(path.to_owned(), error);
         let file = directory.create(&unfinished).map_err(refused)?;
-        let created = fill(file, words).and_then(|mapping| {
+        // SAFETY: `create` has just made this file, with mode 0400 and in a directory of this user.
+        // So no other user can truncate it or store into it, and its owner can only after a change
+        // of its mode, which the documentation of the crate forbids. Readers copy the file and
+        // never open it for writing.
+        let created = unsafe { Mapping::new(file, words) }.and_then(|mapping| {
             directory.rename(&unfinished, &final_name)?;
             Ok(mapping)
         });
@@ -241,23 +248,11 @@ mod shared {
         Ok(directory)
     }
 
-    /// Locks, fills and maps a new file. It gets the name that readers look for only afterwards.
-    ///
-    /// The file is written rather than left as a hole: a full file system is an error now instead
-    /// of a fatal signal later, and so is a limit of this process.
-    fn fill(mut file: File, words: &[u64]) -> io::Result<Mapping> {
-        calls::lock(&file)?;
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        calls::check_file_size(bytes.len())?;
-        file.write_all(&bytes)?;
-        Mapping::new(file, words.len())
-    }
-
     /// Opens a regular file for reading. Never blocks and follows no link.
     pub(crate) fn open(path: &Path) -> io::Result<File> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mut options = OpenOptions::new();
-        let file =
-            options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+        let file = options.read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
         if file.metadata()?.is_file() {
             Ok(file)
         } else {
