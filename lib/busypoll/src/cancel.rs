@@ -169,7 +169,10 @@ impl CancellationToken {
         Cancelled { node: &self.0, ticket: None }
     }
 
-    /// Like [`cancelled`](Self::cancelled), but owns the token.
+    /// Waits like [`cancelled`](Self::cancelled), but owns the token.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the token, and loses nothing else.
     pub async fn cancelled_owned(self) {
         self.cancelled().await;
     }
@@ -183,7 +186,6 @@ impl CancellationToken {
     /// drop(kept.drop_guard());
     /// assert!(token.is_cancelled());
     /// ```
-    #[must_use = "dropped at once, the guard cancels at once"]
     pub fn drop_guard(self) -> DropGuard {
         DropGuard(Some(self))
     }
@@ -201,7 +203,10 @@ impl CancellationToken {
         RunUntilCancelled { future, cancelled: self.cancelled() }.await
     }
 
-    /// Like [`run_until_cancelled`](Self::run_until_cancelled), but owns the token.
+    /// Runs a future like [`run_until_cancelled`](Self::run_until_cancelled), but owns the token.
+    ///
+    /// # Cancel safety
+    /// Cancel safe if the future is.
     pub async fn run_until_cancelled_owned<F: Future>(self, future: F) -> Option<F::Output> {
         self.run_until_cancelled(future).await
     }
@@ -213,7 +218,7 @@ impl fmt::Debug for CancellationToken {
     }
 }
 
-/// The future returned by [`CancellationToken::cancelled`].
+/// The future returned by [`CancellationToken::cancelled`]. It is `Send` and `Sync`.
 #[must_use = "futures do nothing unless polled"]
 pub struct Cancelled<'a> {
     node: &'a TokenNode,
@@ -279,7 +284,8 @@ impl<F: Future> Future for RunUntilCancelled<'_, F> {
     }
 }
 
-/// Cancels its token when dropped. See [`CancellationToken::drop_guard`].
+/// Cancels its token when dropped. See [`CancellationToken::drop_guard`]. It is `Send` and `Sync`.
+#[must_use = "dropped at once, the guard cancels at once"]
 #[derive(Debug)]
 pub struct DropGuard(Option<CancellationToken>);
 

@@ -20,7 +20,10 @@ use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
 
 pin_project! {
-    /// The future returned by [`with_tokio`].
+    /// The future returned by [`with_tokio`]. It is `Send` and `Sync` if the future inside is.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops the future inside, in the context of the tokio runtime.
     #[must_use = "futures do nothing unless polled"]
     pub struct WithTokio<F> {
         // `None` once the future has ended or is being dropped.

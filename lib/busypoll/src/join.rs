@@ -30,17 +30,7 @@ use crate::task::Task;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// A handle belongs to the runtime's thread:
-///
-/// ```compile_fail,E0277
-/// fn send<T: Send>() {}
-/// send::<busypoll::JoinHandle<()>>();
-/// ```
-///
-/// ```compile_fail,E0277
-/// fn sync<T: Sync>() {}
-/// sync::<busypoll::JoinHandle<()>>();
-/// ```
+/// A handle is neither `Send` nor `Sync`.
 ///
 /// # Panics
 /// Panics if polled again after it returned its output.

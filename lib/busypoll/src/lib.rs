@@ -5,6 +5,24 @@
 //! switch or a wake-up latency in between. The price is a whole core, whether anything happens or
 //! not.
 //!
+//! ```
+//! use std::time::{Duration, Instant};
+//! use busypoll::{Runtime, time};
+//!
+//! let mut runtime = Runtime::new()?;
+//! runtime.block_on(async {
+//!     let mut interval = time::interval(Duration::from_micros(500));
+//!     for _ in 0..3 {
+//!         let deadline = interval.tick().await;
+//!         println!("{:?} late", Instant::now() - deadline);
+//!     }
+//! });
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! [`spawn_boxed`] starts more tasks on the same thread. `examples/` contains an echo server, a
+//! control loop with a cancelled child, and two threads connected by channels.
+//!
 //! # When not to use it
 //!
 //! - **When in doubt.** tokio is the right runtime for almost every program. This one is for a
@@ -37,6 +55,14 @@
 //!   channels, timers and sockets that are ready at once. The next operation yields first. Apart
 //!   from this budget, nothing limits the duration of a single poll.
 //!
+//! # Threads
+//!
+//! - A runtime, its tasks and all that belongs to it stay on one thread: handles, claims, resources,
+//!   timers, sockets and the halves of [`channel::local`] are neither `Send` nor `Sync`.
+//! - Wakers, [`CancellationToken`]s and the halves of [`channel::mpsc`] and [`channel::spsc`] are
+//!   `Send` and `Sync`, the latter if their values are `Send`. They connect the tasks of a runtime
+//!   with other threads.
+//!
 //! # When things go wrong
 //!
 //! - **A task panics**: only that task ends, and its handle returns the panic. If the future given
@@ -68,28 +94,8 @@
 //! platform. A parked thread sets its timer to the exact nanosecond on Linux, Android and systems
 //! with kqueue, and to the next millisecond on Windows. Targets without 64-bit atomics, such as
 //! `armv5te-*`, `powerpc-*` and `mipsel-*` of Linux, are not supported.
-//!
-//! # Examples
-//!
-//! `examples/` contains an echo server, a control loop with a cancelled child, and two threads
-//! connected by channels.
-//!
-//! ```
-//! use std::time::Duration;
-//! use busypoll::{Runtime, spawn_boxed, time};
-//!
-//! let mut runtime = Runtime::new()?;
-//! let sum = runtime.block_on(async {
-//!     let task = spawn_boxed(async {
-//!         time::sleep(Duration::from_micros(500)).await;
-//!         1
-//!     });
-//!     task.await.unwrap() + 1
-//! });
-//! assert_eq!(sum, 2);
-//! # Ok::<(), std::io::Error>(())
-//! ```
 #![deny(unsafe_code)]
+#![warn(clippy::must_use_candidate)]
 
 mod budget;
 mod cache_padded;

@@ -25,12 +25,7 @@ use std::rc::Rc;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// A map belongs to its thread:
-///
-/// ```compile_fail,E0277
-/// fn send<T: Send>() {}
-/// send::<busypoll::Resources>();
-/// ```
+/// A map is neither `Send` nor `Sync`.
 #[derive(Clone, Default)]
 pub struct Resources(Rc<RefCell<BTreeMap<TypeId, Rc<dyn Any>>>>);
 
@@ -60,6 +55,7 @@ impl Resources {
 
     /// Removes the value of a type. Returns whether there was one. The value is dropped unless a
     /// result of [`get`](Self::get) still refers to it.
+    #[allow(clippy::must_use_candidate, reason = "the effect is the point of the call")]
     pub fn remove<T: 'static>(&self) -> bool {
         let removed = self.0.borrow_mut().remove(&TypeId::of::<T>());
         removed.is_some()

@@ -179,8 +179,8 @@ impl Builder {
         self
     }
 
-    /// Like [`slab`](Self::slab), but allocates `chunk_slots` more slots whenever all slots are in
-    /// use.
+    /// Pre-allocates slots like [`slab`](Self::slab), and `chunk_slots` more slots whenever all slots
+    /// are in use.
     #[must_use]
     pub fn slab_growing(mut self, slot_bytes: usize, chunk_slots: usize) -> Self {
         self.slab = Some(SlabSettings { slot_bytes, slots: chunk_slots, grows: true });
@@ -239,17 +239,7 @@ impl Builder {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// A runtime stays on its thread:
-///
-/// ```compile_fail,E0277
-/// fn send<T: Send>() {}
-/// send::<busypoll::Runtime>();
-/// ```
-///
-/// ```compile_fail,E0277
-/// fn sync<T: Sync>() {}
-/// sync::<busypoll::Runtime>();
-/// ```
+/// A runtime is neither `Send` nor `Sync`.
 pub struct Runtime {
     executor: Rc<Executor>,
     root: Arc<WakeState>,
@@ -387,7 +377,8 @@ impl Runtime {
         }
     }
 
-    /// The part of the run loop that does not depend on the root future's type.
+    /// Runs turns until the root is woken. This part of the loop does not depend on the type of the
+    /// root future.
     fn run_until_root_woken(&mut self) {
         let mut is_turn_begun = true;
         // `catch_unwind` encloses as many turns as possible: around each task, it would cost as

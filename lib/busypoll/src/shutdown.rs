@@ -126,6 +126,12 @@ mod unix {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///
+    /// It is neither `Send` nor `Sync`.
+    ///
+    /// # Cancel safety
+    /// Polling it through `&mut` loses nothing. A signal that arrives after the last instance was
+    /// dropped ends the process.
+    ///
     /// # Platform notes
     /// Unix only, with feature `signal`.
     #[must_use = "futures do nothing unless polled"]

@@ -84,18 +84,15 @@ pub fn spawn_slab<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandle
 /// # Panics
 /// Panics outside [`block_on`](crate::Runtime::block_on), or if the runtime has no slab.
 #[inline]
+#[must_use]
 pub fn try_claim_slab() -> Option<SlabClaim> {
     let executor = context::current();
     let slot = executor.claim_slot()?;
     Some(SlabClaim { executor, slot })
 }
 
-/// A slot of the slab, reserved by [`try_claim_slab`].
-///
-/// ```compile_fail,E0277
-/// fn send<T: Send>() {}
-/// send::<busypoll::SlabClaim>();
-/// ```
+/// A slot of the slab, reserved by [`try_claim_slab`]. It is neither `Send` nor `Sync`.
+#[must_use = "dropping the claim frees the slot"]
 pub struct SlabClaim {
     executor: Rc<Executor>,
     slot: Slot,
@@ -120,7 +117,7 @@ impl fmt::Debug for SlabClaim {
     }
 }
 
-/// Lets everything else that is ready run first.
+/// Lets everything else that is ready run first. Dropping the future loses nothing.
 ///
 /// ```
 /// use busypoll::{Runtime, spawn_boxed, yield_now};

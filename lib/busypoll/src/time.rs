@@ -66,8 +66,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep { uses_lead: true, lead: executor.timer_lead.get(), executor, deadline, key: None }
 }
 
-/// Like [`sleep_until`], but without a lead, so that a future that is raced against the timer is
-/// polled until the deadline.
+/// Waits like [`sleep_until`], but without a lead, so that a future that is raced against the timer
+/// is polled until the deadline.
 fn sleep_without_lead(deadline: Instant) -> Sleep {
     Sleep {
         uses_lead: false,
@@ -94,6 +94,9 @@ fn sleep_without_lead(deadline: Instant) -> Sleep {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
+/// # Cancel safety
+/// Cancel safe if the future is. Before the deadline, dropping it cancels the timer.
+///
 /// # Panics
 /// Panics outside [`block_on`](crate::Runtime::block_on), at the first poll.
 pub async fn after<F: Future>(deadline: Instant, future: F) -> F::Output {
@@ -103,6 +106,9 @@ pub async fn after<F: Future>(deadline: Instant, future: F) -> F::Output {
 
 /// Waits for `delay`, counted from the first poll, then runs the future. See [`after`].
 ///
+/// # Cancel safety
+/// Cancel safe if the future is, like [`after`].
+///
 /// # Panics
 /// Panics outside [`block_on`](crate::Runtime::block_on), at the first poll.
 pub async fn after_delay<F: Future>(delay: Duration, future: F) -> F::Output {
@@ -110,7 +116,7 @@ pub async fn after_delay<F: Future>(delay: Duration, future: F) -> F::Output {
     future.await
 }
 
-/// The future returned by [`sleep`] and [`sleep_until`].
+/// The future returned by [`sleep`] and [`sleep_until`]. It is neither `Send` nor `Sync`.
 ///
 /// # Panics
 /// Panics if polled before its deadline after its runtime has been dropped.
@@ -228,10 +234,13 @@ impl fmt::Display for Elapsed {
 impl std::error::Error for Elapsed {}
 
 pin_project! {
-    /// The future returned by [`timeout`] and [`timeout_at`].
+    /// The future returned by [`timeout`] and [`timeout_at`]. It is neither `Send` nor `Sync`.
     ///
     /// # Panics
     /// Panics in the same cases as [`Sleep`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the future inside and cancels the timer.
     #[must_use = "futures do nothing unless polled"]
     #[derive(Debug)]
     pub struct Timeout<F> {
@@ -264,7 +273,7 @@ pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
     Timeout { future, sleep: sleep_without_lead(deadline_after(duration)) }
 }
 
-/// Like [`timeout`], but with a deadline.
+/// Runs `future` until `deadline` at most, like [`timeout`].
 ///
 /// # Panics
 /// Panics outside [`block_on`](crate::Runtime::block_on).
@@ -326,7 +335,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 }
 
 /// A periodic timer. It ticks as `tokio::time::Interval` does and has the same policies for missed
-/// ticks.
+/// ticks. It is neither `Send` nor `Sync`.
 ///
 /// ```
 /// use busypoll::{Runtime, time::{self, MissedTickBehavior}};
@@ -343,6 +352,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// });
 /// # Ok::<(), std::io::Error>(())
 /// ```
+#[must_use = "an interval does nothing unless its ticks are awaited"]
 #[derive(Debug)]
 pub struct Interval {
     sleep: Sleep,

@@ -117,16 +117,11 @@ impl<T> fmt::Debug for LocalRing<T> {
     }
 }
 
-/// The sending half. Clones send into the same channel.
-///
-/// ```compile_fail,E0277
-/// fn send<T: Send>() {}
-/// send::<busypoll::channel::local::Sender<u8>>();
-/// ```
+/// The sending half. Clones send into the same channel. It is neither `Send` nor `Sync`.
 #[derive(Debug)]
 pub struct Sender<T>(Rc<LocalRing<T>>);
 
-/// The receiving half.
+/// The receiving half. It is neither `Send` nor `Sync`.
 #[derive(Debug)]
 pub struct Receiver<T>(Rc<LocalRing<T>>);
 

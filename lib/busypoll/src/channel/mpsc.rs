@@ -28,7 +28,8 @@ use super::receiver::SharedState;
 use super::ring::{Producer, ring};
 use super::transfer;
 
-/// The sending half. Clones send into the same channel.
+/// The sending half. Clones send into the same channel. It is `Send` and `Sync` if the values are
+/// `Send`.
 #[derive(Debug)]
 pub struct Sender<T>(Producer<T, SharedState>);
 

@@ -63,7 +63,7 @@ impl SharedState {
     }
 }
 
-/// The receiving half.
+/// The receiving half. It is `Send` and `Sync` if the values are `Send`.
 #[derive(Debug)]
 pub struct Receiver<T>(Consumer<T, SharedState>);
 

@@ -73,7 +73,7 @@ pub(crate) fn ring<T, S>(capacity: usize, shared: S) -> (Producer<T, S>, Consume
     (Producer(Arc::clone(&ring)), Consumer(ring))
 }
 
-/// Like [`ring`], but with a producer that cannot be cloned.
+/// Creates a queue like [`ring`], but with a producer that cannot be cloned.
 ///
 /// # Panics
 /// Panics in the same cases as [`ring`].

@@ -29,7 +29,7 @@ use super::receiver::SharedState;
 use super::ring::{SoleProducer, sole_ring};
 use super::transfer;
 
-/// The sending half.
+/// The sending half. It is `Send` and `Sync` if the values are `Send`.
 #[derive(Debug)]
 pub struct Sender<T>(SoleProducer<T, SharedState>);
 

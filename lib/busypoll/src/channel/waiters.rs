@@ -34,7 +34,7 @@ impl Waiter {
         }
     }
 
-    /// Like [`notify`](Self::notify), but for a change that was a sequentially consistent
+    /// Wakes the waiter like [`notify`](Self::notify), but for a change that was a sequentially consistent
     /// read-modify-write and that the waiter checks by a sequentially consistent load. A single
     /// load suffices, since the two accesses cannot both come first.
     #[inline]

@@ -29,7 +29,7 @@
 //! descriptor is free.
 //!
 //! # Sharing a socket
-//! All operations take `&self`, so that tasks can share a socket with `Rc`. Any number of tasks may
+//! Sockets stay on the thread of their runtime: they are neither `Send` nor `Sync`. All operations take `&self`, so that tasks can share a socket with `Rc`. Any number of tasks may
 //! wait for the same socket. An event wakes all of them, and the first task that is polled gets the
 //! data. The `poll_*` methods keep only the waker of the last call for each direction.
 //!

@@ -39,12 +39,7 @@ use crate::reactor::{Reactor, ReadyState, Registration};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// A handle belongs to the runtime's thread:
-///
-/// ```compile_fail,E0277
-/// fn send<T: Send>() {}
-/// send::<busypoll::io::IoHandle>();
-/// ```
+/// A handle is neither `Send` nor `Sync`.
 #[derive(Clone)]
 pub struct IoHandle(Rc<Reactor>);
 
@@ -106,7 +101,7 @@ pub(super) enum Direction {
 }
 
 /// A source that is registered with a runtime by [`IoHandle::register`]. Dropping it deregisters
-/// and drops the source.
+/// and drops the source. It is neither `Send` nor `Sync`.
 ///
 /// ```
 /// # #[cfg(feature = "net")] {
@@ -291,7 +286,11 @@ impl<S: Source + fmt::Debug> fmt::Debug for Registered<S> {
     }
 }
 
-/// The future returned by [`Registered::readable`] and [`Registered::writable`].
+/// The future returned by [`Registered::readable`] and [`Registered::writable`]. It is neither `Send`
+/// nor `Sync`.
+///
+/// # Cancel safety
+/// Dropping the future loses no readiness.
 #[must_use = "futures do nothing unless polled"]
 pub struct Readiness<'a> {
     state: &'a ReadyState,
