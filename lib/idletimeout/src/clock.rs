@@ -41,8 +41,8 @@ pub trait Clock {
     /// It is called only when the timer has expired.
     fn error_bound(&self) -> Duration;
 
-    /// Whether the timeout measures with tokio's clock instead, while a test has paused or shifted
-    /// that; false unless overridden.
+    /// Returns whether the timeout measures with tokio's clock instead, while a test has paused or
+    /// shifted that; false unless overridden.
     fn yields_to_paused_clock(&self) -> bool {
         false
     }
@@ -102,7 +102,7 @@ impl Clock for TokioClock {
     }
 }
 
-/// Whether tokio's clock is not the real one: it is paused, or was at some time.
+/// Returns whether tokio's clock is not the real one: it is paused, or was at some time.
 pub(crate) fn is_tokio_clock_shifted() -> bool {
     let before = real_now();
     let time = tokio::time::Instant::now().into_std();

@@ -327,7 +327,7 @@ impl<C: Clock> IdleTimeout<C> {
         }
     }
 
-    /// Whether tokio's clock is not the real one, and the timeout follows it then.
+    /// Returns whether tokio's clock is not the real one, and the timeout follows it then.
     fn should_use_tokio_clock(&self) -> bool {
         self.clock.yields_to_paused_clock() && is_tokio_clock_shifted()
     }

@@ -60,27 +60,32 @@ enum Direction {
 
 impl<T, C: Clock> IdleIo<T, C> {
     /// Puts `inner` under the timeout `idle`. [`IdleIo`] has an example.
+    #[must_use]
     pub fn new(inner: T, idle: IdleTimeout<C>) -> Self {
         Self { inner, idle, read_is_pending: false, write_is_pending: false }
     }
 
     /// Returns the inner reader or writer.
+    #[must_use]
     pub fn get_ref(&self) -> &T {
         &self.inner
     }
 
     /// Returns the inner reader or writer for changes in place. Reads and writes through it do not
     /// count.
+    #[must_use]
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut T> {
         self.project().inner
     }
 
     /// Returns the timeout, for example to set another length.
+    #[must_use]
     pub fn idle(self: Pin<&mut Self>) -> Pin<&mut IdleTimeout<C>> {
         self.project().idle
     }
 
     /// Returns the inner reader or writer and drops the timeout.
+    #[must_use]
     pub fn into_inner(self) -> T {
         self.inner
     }

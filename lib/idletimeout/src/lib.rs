@@ -90,6 +90,7 @@
 //! and never early. Other implementations of [`Clock`] choose with
 //! [`Clock::yields_to_paused_clock`].
 #![forbid(unsafe_code)]
+#![warn(clippy::must_use_candidate)]
 
 mod clock;
 mod idle;

@@ -47,6 +47,7 @@ pin_project! {
 
 impl<S, C: Clock> IdleStream<S, C> {
     /// Puts `stream` under the timeout `idle`. [`IdleStream`] has an example.
+    #[must_use]
     pub fn new(stream: S, idle: IdleTimeout<C>) -> Self {
         Self { stream, idle }
     }

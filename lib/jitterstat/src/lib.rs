@@ -33,6 +33,7 @@
 //! # #[cfg(not(feature = "series"))] fn main() {}
 //! ```
 #![forbid(unsafe_code)]
+#![warn(clippy::must_use_candidate)]
 
 #[cfg(feature = "stats")]
 pub mod gate;

@@ -105,8 +105,8 @@ pub fn lift(ln: f64, ln_unstalled: f64, period_ns: u64) -> f64 {
     if ln >= (late_ns(period_ns) as f64).ln() { ln - ln_unstalled } else { 0.0 }
 }
 
-/// The typical gap of a round: the median of its waits. If nine ticks in ten are late, it is the
-/// time-weighted median of all gaps if that is longer, which happens when a handler spreads the
+/// Returns the typical gap of a round: the median of its waits. If nine ticks in ten are late, it is
+/// the time-weighted median of all gaps if that is longer, which happens when a handler spreads the
 /// ticks of a timer wheel's turn.
 fn typical_gap_ns(ticks: &[(u64, i64)], period_ns: u64, sorted: &[i64]) -> i64 {
     let period = to_i64(period_ns);
@@ -139,12 +139,12 @@ fn time_weighted_median(gaps: &[i64]) -> Option<i64> {
     None
 }
 
-/// Time between the deadlines of two consecutive ticks.
+/// Returns the time between the deadlines of two consecutive ticks.
 fn deadline_gap_ns(pair: &[(u64, i64)], period_ns: u64) -> i64 {
     to_i64(pair[1].0.saturating_sub(pair[0].0)).saturating_mul(to_i64(period_ns))
 }
 
-/// Time between the deliveries of two consecutive ticks.
+/// Returns the time between the deliveries of two consecutive ticks.
 fn gap_ns(pair: &[(u64, i64)], period_ns: u64) -> i64 {
     deadline_gap_ns(pair, period_ns).saturating_add(pair[1].1.saturating_sub(pair[0].1))
 }

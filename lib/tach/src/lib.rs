@@ -89,6 +89,7 @@
 //! - **`std` is required**, because it provides the reference clock.
 //! - **Targets without 64-bit atomics** use locks, which cost tens of nanoseconds per conversion.
 #![deny(unsafe_code)]
+#![warn(clippy::must_use_candidate)]
 
 mod anchor;
 mod atomic_words;

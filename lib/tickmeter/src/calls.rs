@@ -70,7 +70,7 @@ pub(crate) fn is_locked(file: &File) -> bool {
     }
 }
 
-/// Checks that this process may write a file of so many bytes. By default, a write beyond its limit
+/// Checks that this process may write a file of `bytes` bytes. By default, a write beyond its limit
 /// ends the process by a signal.
 ///
 /// # Errors
@@ -124,7 +124,7 @@ pub(crate) fn process_usage() -> Option<ProcessUsage> {
     })
 }
 
-/// The usage is not available on other systems.
+/// Returns `None`: the usage is not available on other systems.
 #[cfg(not(any(target_os = "linux", target_os = "freebsd", target_vendor = "apple")))]
 pub(crate) fn process_usage() -> Option<ProcessUsage> {
     None
@@ -144,7 +144,7 @@ pub(crate) fn has_no_children() -> bool {
     has_none && !had_children
 }
 
-/// Children are not looked for on systems without the usage.
+/// Returns false: children are not looked for on systems without the usage.
 #[cfg(not(any(target_os = "linux", target_os = "freebsd", target_vendor = "apple")))]
 pub(crate) fn has_no_children() -> bool {
     false

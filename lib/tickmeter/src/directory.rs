@@ -183,6 +183,7 @@ mod opened {
 
         /// Removes the files of this user's meters whose process has ended, and returns how many
         /// there were. Other files are not touched, nor directories of other users.
+        #[allow(clippy::must_use_candidate, reason = "the effect is the point of the call")]
         pub fn sweep(&self) -> usize {
             let names = self.meter_names().unwrap_or_default();
             names.iter().filter(|name| self.remove_abandoned(name)).count()
@@ -342,7 +343,8 @@ mod unavailable {
             match self.0 {}
         }
 
-        /// Removes the files of meters whose process has ended.
+        /// Removes the files of meters whose process has ended, and returns how many there were.
+        #[allow(clippy::must_use_candidate, reason = "the effect is the point of the call")]
         pub fn sweep(&self) -> usize {
             match self.0 {}
         }

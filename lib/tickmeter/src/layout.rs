@@ -234,7 +234,7 @@ impl Layout {
         }
     }
 
-    /// Whether all parts are between the header and the end of the file, and none is empty.
+    /// Returns whether all parts are between the header and the end of the file, and none is empty.
     fn has_parts_within_file(&self) -> bool {
         let RingLayout { first, records, words } = self.recorder;
         self.has_room(self.lateness.first, self.lateness.bins, 1)
@@ -243,8 +243,8 @@ impl Layout {
             && self.has_room(first, records, words)
     }
 
-    /// Whether a part of `items` of `item_words` each is not empty, and is between the header and
-    /// the end of the file.
+    /// Returns whether a part of `items` of `item_words` each is not empty, and is between the header
+    /// and the end of the file.
     fn has_room(&self, first: usize, items: usize, item_words: usize) -> bool {
         let length = items.checked_mul(item_words);
         let end = length.and_then(|length| first.checked_add(length));

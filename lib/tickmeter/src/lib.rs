@@ -104,6 +104,7 @@
 //! A meter needs 64-bit atomics, since processes share its words without a lock: there is no meter
 //! on targets such as `armv5te-*`, `powerpc-*` and `mipsel-*` of Linux.
 #![deny(unsafe_code)]
+#![warn(clippy::must_use_candidate)]
 
 #[cfg(not(target_has_atomic = "64"))]
 compile_error!(

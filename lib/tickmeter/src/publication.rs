@@ -212,13 +212,13 @@ pub(crate) fn load_words(words: &[AtomicU64], from: usize, into: &mut [u64]) {
 }
 
 impl RawSnapshot {
-    /// Whether nothing was recorded during the copy.
+    /// Returns whether nothing was recorded during the copy.
     pub(crate) fn is_exact(&self) -> bool {
         self.before[at::DONE] == self.after[at::BEGUN]
     }
 
-    /// Whether the counts are possible for a meter that had the first header before the copy and
-    /// the last one after it.
+    /// Returns whether the counts are possible for a meter that had the first header before the copy
+    /// and the last one after it.
     pub(crate) fn is_consistent(&self, layout: &Layout) -> bool {
         let works = sum_bins(&self.words, layout.work);
         if self.is_exact() && works != Some(self.words[at::WORKS]) {

@@ -155,6 +155,7 @@ pub fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
 /// A meter holds a lock on its file, which the kernel releases when the process ends for any
 /// reason. Unlike a process number, a lock cannot belong to another process by mistake, and it
 /// works across containers that share the directory.
+#[allow(clippy::must_use_candidate, reason = "the effect is the point of the call")]
 pub fn sweep(directory: &Path) -> usize {
     Directory::open(directory).ok().flatten().map_or(0, |directory| directory.sweep())
 }
@@ -196,7 +197,7 @@ impl File {
         None
     }
 
-    /// Whether the process that writes the file is still running.
+    /// Returns whether the process that writes the file is still running.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         #[cfg(all(unix, not(loom)))]

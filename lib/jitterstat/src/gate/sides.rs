@@ -45,7 +45,7 @@ impl<T> Sides<T> {
         Self { base: self.candidate, candidate: self.base }
     }
 
-    /// The base and then the candidate.
+    /// Iterates over the base and then the candidate.
     pub fn iter(&self) -> std::array::IntoIter<&T, 2> {
         self.as_ref().into_iter()
     }

@@ -84,7 +84,7 @@ impl Samples {
     }
 }
 
-/// Whether a line that is not a tick may be the declaration or a value of a metric.
+/// Returns whether a line that is not a tick may be the declaration or a value of a metric.
 pub(super) fn is_metric_line(line: &str) -> bool {
     line.starts_with(|c: char| c.is_ascii_alphabetic()) && line.contains(' ')
 }

@@ -68,6 +68,7 @@ impl RoundReply {
     ///
     /// # Errors
     /// Returns the rest of the line if the reply is not known.
+    #[must_use]
     pub fn parse(line: &str) -> Option<Result<Self, &str>> {
         let reply = line.trim_end().strip_prefix(REQUESTS_SCHEMA)?;
         Some(match reply {

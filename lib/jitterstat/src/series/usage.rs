@@ -91,7 +91,7 @@ impl FromStr for Usage {
     }
 }
 
-/// Whether a line is one of the usage, and not a value of a metric with its name.
+/// Returns whether a line is one of the usage, and not a value of a metric with its name.
 pub(super) fn is_usage_line(line: &str) -> bool {
     line.strip_prefix(NAME).is_some_and(|rest| rest.starts_with(' ') && rest.contains('='))
 }

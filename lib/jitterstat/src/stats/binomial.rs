@@ -54,7 +54,7 @@ fn share_with(k: u64, n: u64, wanted: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// P(Bin(n, p) ≤ k), given the logarithm of the number of ways to choose `k` of `n`.
+/// Returns P(Bin(n, p) ≤ k), given the logarithm of the number of ways to choose `k` of `n`.
 fn at_most(k: u64, n: u64, p: f64, ln_ways: f64) -> f64 {
     // In logarithms, because p^k and (1 - p)^n underflow.
     let ln_term = ln_ways + k as f64 * p.ln() + (n - k) as f64 * (-p).ln_1p();
@@ -96,7 +96,7 @@ fn sum_above(k: u64, n: u64, odds: f64, mut term: f64) -> f64 {
     sum
 }
 
-/// The natural logarithm of n!: exact products up to 31, then Stirling's series.
+/// Returns the natural logarithm of n!: exact products up to 31, then Stirling's series.
 fn ln_factorial(n: u64) -> f64 {
     if n < 32 {
         return (1..=n).map(|i| i as f64).product::<f64>().ln();

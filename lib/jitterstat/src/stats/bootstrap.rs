@@ -82,7 +82,7 @@ pub fn ratio_interval(rounds: &[(f64, f64)], confidence: f64) -> Option<Interval
     middle(&drawn, confidence)
 }
 
-/// The bounds that leave out the same share of the values at both ends.
+/// Returns the bounds that leave out the same share of the values at both ends.
 fn middle<T: Copy>(sorted: &[T], confidence: f64) -> Option<Interval<T>> {
     let tail = ((1.0 - confidence) / 2.0 * sorted.len() as f64).floor() as usize;
     let last = sorted.len().checked_sub(1 + tail)?;

@@ -24,13 +24,13 @@ impl<T> Interval<T> {
 }
 
 impl<T: Copy + PartialOrd> Interval<T> {
-    /// The interval that contains a single value.
+    /// Creates the interval that contains a single value.
     #[must_use]
     pub fn point(value: T) -> Self {
         Self { lower: value, upper: value }
     }
 
-    /// Whether a value is within the bounds.
+    /// Returns whether a value is within the bounds.
     #[must_use]
     pub fn contains(&self, value: T) -> bool {
         self.lower <= value && value <= self.upper

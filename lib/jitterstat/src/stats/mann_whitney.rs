@@ -10,7 +10,7 @@ pub struct RankSum {
     cdf: Vec<f64>,
 }
 
-/// The probabilities of 0 to `max` if 0 is certain.
+/// Returns the probabilities of 0 to `max` if 0 is certain.
 fn certain_zero(max: usize) -> Vec<f64> {
     let mut probabilities = vec![0.0; max + 1];
     probabilities[0] = 1.0;

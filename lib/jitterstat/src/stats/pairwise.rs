@@ -168,13 +168,13 @@ trait Candidates {
     }
 }
 
-/// The rank of a number among all floating-point numbers.
+/// Returns the rank of a number among all floating-point numbers.
 fn ordinal(number: f64) -> u64 {
     let bits = number.to_bits();
     if number.is_sign_negative() { !bits } else { bits | SIGN }
 }
 
-/// The inverse of [`ordinal`].
+/// Returns the number with a rank: the inverse of [`ordinal`].
 fn number(ordinal: u64) -> f64 {
     f64::from_bits(if ordinal & SIGN == 0 { !ordinal } else { ordinal & !SIGN })
 }

@@ -6,7 +6,7 @@ pub const MIN_SAMPLES_ABOVE: f64 = 5.0;
 /// Rounding margin: a quantile such as 0.99 has no exact binary form.
 const MARGIN: f64 = 1e-6;
 
-/// Whether `n` samples are enough for the quantile `q`.
+/// Returns whether `n` samples are enough for the quantile `q`.
 ///
 /// ```
 /// use jitterstat::stats::quantile::is_supported;
@@ -20,8 +20,8 @@ pub fn is_supported(n: usize, q: f64) -> bool {
 /// Minimum number of ticks of a round for a p99, if only the median of many such values matters.
 const MIN_TICKS_FOR_ROUND_P99: usize = 180;
 
-/// Whether a round of `n` ticks is long enough for the quantile `q`, if only the median over many
-/// rounds is used.
+/// Returns whether a round of `n` ticks is long enough for the quantile `q`, if only the median over
+/// many rounds is used.
 ///
 /// ```
 /// use jitterstat::stats::quantile::is_supported_by_round;

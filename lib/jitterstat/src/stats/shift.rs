@@ -70,8 +70,8 @@ pub fn unpaired(a: &[f64], b: &[f64]) -> Option<Interval95> {
     })
 }
 
-/// The largest whole number that a normal variable does not exceed with the probability [`ALPHA`],
-/// with continuity correction.
+/// Returns the largest whole number that a normal variable does not exceed with the probability
+/// [`ALPHA`], with continuity correction.
 fn normal_critical(mean: f64, variance: f64) -> Option<usize> {
     let critical = (mean - 0.5 - Z * variance.sqrt()).floor();
     (critical >= 0.0).then_some(critical as usize)

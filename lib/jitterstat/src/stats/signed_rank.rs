@@ -73,7 +73,7 @@ thread_local! {
     static DISTRIBUTIONS: RefCell<DistributionCache> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// The distribution for `n` differences, from the cache if possible.
+/// Returns the distribution for `n` differences, from the cache if possible.
 pub(super) fn cached_distribution(n: usize) -> Arc<SignedRank> {
     DISTRIBUTIONS.with_borrow_mut(|cache| get_or_compute(cache, n))
 }
@@ -99,7 +99,8 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// The median of `n` candidates, bounded by the candidates at rank `critical` from both ends.
+    /// Creates the interval of the median of `n` candidates, bounded by the candidates at rank
+    /// `critical` from both ends.
     pub(super) fn from_ranks(
         n: usize,
         critical: Option<usize>,

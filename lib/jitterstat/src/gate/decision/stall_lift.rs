@@ -33,8 +33,8 @@ impl Lift {
         })
     }
 
-    /// Whether stalls could mask a relative rise: if those of both sides make up half of it, or
-    /// those of a side that is late anyway make up all of it.
+    /// Returns whether stalls could mask a relative rise: if those of both sides make up half of it,
+    /// or those of a side that is late anyway make up all of it.
     #[must_use]
     pub fn masks_change(&self, relative: f64) -> bool {
         self.both >= (relative / 2.0).ln_1p() || self.late_anyway >= relative.ln_1p()
