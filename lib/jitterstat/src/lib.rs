@@ -3,19 +3,25 @@
 //! The crate is pure: it has no clock, no I/O and no dependencies. Its input is plain nanoseconds,
 //! so tests need no machine and recorded data can be analysed again years later.
 //!
-//! | Module | Feature | Content |
-//! |---|---|---|
-//! | [`series`] | `series` | the file format in which a program reports its ticks and metrics |
-//! | [`recorder`] | `stats` | a preallocated buffer for the raw counts of a measuring loop |
-//! | [`sample`] | `stats` | the ticks of one round: delivered, coalesced or skipped |
-//! | [`stall`] | `stats` | detection of stalls, so that each is counted once |
-//! | [`stats`] | `stats` | nearest-rank percentiles, intervals over rounds, portable random numbers |
-//! | [`gate`] | `stats` | the decision whether B is later than A; gates inside a test |
+//! ```
+//! # #[cfg(feature = "stats")] {
+//! use jitterstat::stats::{Interval, quantile, sign_test};
 //!
-//! Both features are enabled by default. `serde` and `schema` add (de)serialisation and JSON
-//! Schemas for the few types that files contain.
+//! // The lateness of the ticks of one round, in nanoseconds.
+//! let mut lateness_ns = vec![14_250, 13_900, 13_100, 88_000, 15_700];
+//! lateness_ns.sort_unstable();
+//! assert_eq!(quantile::nearest_rank(&lateness_ns, 0.5), Some(14_250));
 //!
-//! A loop that records its own lateness for `osjitter gate`:
+//! // The medians of several rounds: their median, and its exact interval with 95 % confidence.
+//! let rounds_ns = [14_250, 13_900, 14_100, 14_800, 13_700, 14_300, 14_000];
+//! let (median, interval) = sign_test::median_interval(&rounds_ns, 0.95).expect("there are rounds");
+//! assert_eq!(median, 14_100);
+//! assert_eq!(interval, Some(Interval { lower: 13_700, upper: 14_800 }));
+//! # }
+//! ```
+//!
+//! [`gate`] decides whether a change makes ticks later, and [`series`] is the file in which a program
+//! reports its ticks to osjitter:
 //!
 //! ```
 //! # #[cfg(feature = "series")]
@@ -32,6 +38,21 @@
 //! # }
 //! # #[cfg(not(feature = "series"))] fn main() {}
 //! ```
+//!
+//! | Module | Feature | Content |
+//! |---|---|---|
+//! | [`stats`] | `stats` | nearest-rank percentiles (`stats::quantile`, which needs no feature), intervals over rounds, portable random numbers |
+//! | [`sample`] | `stats` | the ticks of one round: delivered, coalesced or skipped |
+//! | [`stall`] | `stats` | detection of stalls, so that each is counted once |
+//! | [`recorder`] | `stats` | a preallocated buffer for the raw counts of a measuring loop |
+//! | [`gate`] | `stats` | the decision whether B is later than A; gates inside a test |
+//! | [`series`] | `series` | the file format in which a program reports its ticks and metrics |
+//!
+//! Both features are enabled by default. `serde` and `schema` add (de)serialisation and JSON
+//! Schemas for the few types that files contain.
+//!
+//! All types are `Send` and `Sync`, with two exceptions: [`series::Rounds`] is not `Sync`, and
+//! [`gate::calls::CallPairs`], which contains functions of its caller, is neither.
 #![forbid(unsafe_code)]
 #![warn(clippy::must_use_candidate)]
 
@@ -45,7 +66,6 @@ pub mod sample;
 pub mod series;
 #[cfg(feature = "stats")]
 pub mod stall;
-#[cfg(feature = "stats")]
 pub mod stats;
 
 #[cfg(all(doctest, feature = "stats", feature = "series"))]

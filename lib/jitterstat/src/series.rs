@@ -151,8 +151,9 @@ const MAX_LINE: u64 = 256;
 /// Mark at the beginning of a file that some editors and shells write.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A buffered writer of a series. To keep a loop free of I/O, collect the ticks first and write
+/// A buffered writer of a series. It is `Send` and `Sync` if the inner writer is. To keep a loop free of I/O, collect the ticks first and write
 /// them afterwards.
+#[must_use = "call `finish`, which reports errors; dropping the writer hides them"]
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     inner: BufWriter<W>,

@@ -6,6 +6,8 @@
 //! never catches up after a stall, all of its ticks count, and each has the part of its lateness
 //! that the stall caused.
 
+use crate::stats::quantile::nearest_rank;
+
 /// Name of this definition. Values computed by another one are not comparable.
 pub const RULE: &str = "gap-1";
 /// Time before its deadline from which a tick counts as due. A tick that was due when its
@@ -66,7 +68,8 @@ pub fn detect(ticks: &[(u64, i64)], period_ns: u64) -> Vec<Tick> {
     let cut = |stall: i64, lateness: i64| {
         Some(stall.min(lateness)).filter(|&part| part >= long).unwrap_or(0)
     };
-    let mut stall_ns = cut(first.saturating_sub(sorted[(sorted.len() - 1) / 2].max(0)), first);
+    let median = nearest_rank(&sorted, 0.5).unwrap_or(0);
+    let mut stall_ns = cut(first.saturating_sub(median.max(0)), first);
     // Whether the previous tick is late because of a stall, directly or as part of its backlog.
     let mut behind = stall_ns > 0;
     let mut found = Vec::with_capacity(ticks.len());
@@ -114,9 +117,8 @@ fn typical_gap_ns(ticks: &[(u64, i64)], period_ns: u64, sorted: &[i64]) -> i64 {
     gaps.sort_unstable();
     // A tick delivered together with the previous one did not wait.
     let waits = &gaps[gaps.partition_point(|gap| gap.saturating_mul(2) < period)..];
-    let typical =
-        waits.get(waits.len().saturating_sub(1) / 2).map_or(period, |&median| median.max(period));
-    if sorted[(sorted.len() - 1) / 10] < late_ns(period_ns) {
+    let typical = nearest_rank(waits, 0.5).map_or(period, |median| median.max(period));
+    if nearest_rank(sorted, 0.1).is_some_and(|late| late < late_ns(period_ns)) {
         return typical;
     }
     let positive = &gaps[gaps.partition_point(|&gap| gap <= 0)..];
@@ -156,7 +158,6 @@ fn to_i64(n: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::quantile::nearest_rank;
     use proptest::prelude::*;
 
     /// A round in microseconds.

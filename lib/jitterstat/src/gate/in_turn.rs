@@ -60,6 +60,7 @@ pub struct InTurn {
 }
 
 /// The result of [`InTurn::run`]. Ratios are B to A.
+#[must_use = "a comparison fails no test by itself"]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct JudgedInTurn {
     /// The outcome.

@@ -29,6 +29,7 @@ pub struct Sides<T> {
 
 impl<T> Sides<T> {
     /// Applies a function to both sides, the base first.
+    #[must_use]
     pub fn map<U>(self, mut f: impl FnMut(T) -> U) -> Sides<U> {
         Sides { base: f(self.base), candidate: f(self.candidate) }
     }

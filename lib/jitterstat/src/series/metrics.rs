@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::Read;
 
 use super::{Lines, SeriesError, Tick, is_usage_line};
+use crate::stats::quantile::nearest_rank_of_counts;
 
 /// Maximum number of metrics.
 const MAX_METRICS: usize = 64;
@@ -72,15 +73,8 @@ impl Samples {
     /// Returns the nearest-rank quantile to a thousandth; `None` without values.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<f64> {
-        let rank = ((q * self.count as f64).ceil() as u64).max(1);
-        let mut seen = 0;
-        for bin in self.bins.values() {
-            seen += bin.count;
-            if seen >= rank {
-                return Some(bin.max);
-            }
-        }
-        None
+        let counts = self.bins.values().map(|bin| (bin.max, bin.count));
+        nearest_rank_of_counts(counts, self.count, q)
     }
 }
 
@@ -175,6 +169,7 @@ mod tests {
 
     use super::*;
     use crate::series::SCHEMA;
+    use crate::stats::quantile::nearest_rank;
 
     #[test]
     fn invalid_metric_errors_name_the_line() {
@@ -220,7 +215,7 @@ mod tests {
                 samples.add(value);
             }
             values.sort_by(f64::total_cmp);
-            let exact = values[((q * values.len() as f64).ceil() as usize).max(1) - 1];
+            let exact = nearest_rank(&values, q).unwrap();
             let found = samples.quantile(q).unwrap();
             prop_assert!((found / exact - 1.0).abs() < 1.0 / 1024.0, "{} {}", found, exact);
         }

@@ -18,6 +18,7 @@ pub struct Interval<T> {
 
 impl<T> Interval<T> {
     /// Applies a function to both bounds, the lower one first.
+    #[must_use]
     pub fn map<U>(self, mut f: impl FnMut(T) -> U) -> Interval<U> {
         Interval { lower: f(self.lower), upper: f(self.upper) }
     }

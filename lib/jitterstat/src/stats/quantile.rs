@@ -1,4 +1,4 @@
-//! Percentiles by nearest rank.
+//! Percentiles by nearest rank, of samples and of counted values, and medians.
 
 /// Minimum number of samples above a percentile that is reported.
 pub const MIN_SAMPLES_ABOVE: f64 = 5.0;
@@ -41,9 +41,62 @@ pub fn rank(n: usize, q: f64) -> usize {
 }
 
 /// Returns the sample at the rank of the quantile `q`; `None` without samples.
+///
+/// ```
+/// use jitterstat::stats::quantile::nearest_rank;
+/// assert_eq!(nearest_rank(&[13, 14, 18], 0.5), Some(14));
+/// ```
 #[must_use]
-pub fn nearest_rank(sorted: &[i64], q: f64) -> Option<i64> {
+pub fn nearest_rank<T: Copy>(sorted: &[T], q: f64) -> Option<T> {
     sorted.get(rank(sorted.len(), q) - 1).copied()
+}
+
+/// Returns the value at the rank of the quantile `q` among `n` counted values, which ascend; `None`
+/// if there are fewer.
+///
+/// ```
+/// use jitterstat::stats::quantile::nearest_rank_of_counts;
+/// let (bins, n) = ([(13, 2), (14, 5), (18, 3)], 10);
+/// assert_eq!(nearest_rank_of_counts(bins, n, 0.5), Some(14));
+/// ```
+#[must_use]
+pub fn nearest_rank_of_counts<T>(
+    counts: impl IntoIterator<Item = (T, u64)>,
+    n: u64,
+    q: f64,
+) -> Option<T> {
+    let rank = rank(usize::try_from(n).unwrap_or(usize::MAX), q);
+    value_at_rank(counts, rank as u64)
+}
+
+/// Returns the value at a rank, from 1, among counted values, which ascend; `None` if there are
+/// fewer.
+#[must_use]
+pub fn value_at_rank<T>(counts: impl IntoIterator<Item = (T, u64)>, rank: u64) -> Option<T> {
+    let mut seen = 0_u64;
+    for (value, count) in counts {
+        seen = seen.saturating_add(count);
+        if seen >= rank {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Returns the middle value, or the mean of the two middle values; NaN without values.
+///
+/// ```
+/// use jitterstat::stats::quantile::median;
+/// assert_eq!(median([3.0, 9.0, 5.0, 6.0]), 5.5);
+/// ```
+#[must_use]
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n => f64::midpoint(sorted[(n - 1) / 2], sorted[n / 2]),
+    }
 }
 
 #[cfg(test)]
@@ -62,7 +115,27 @@ mod tests {
         ] {
             assert_eq!(rank(n, q), expected, "{n} {q}");
         }
-        assert_eq!(nearest_rank(&[], 0.5), None);
+        assert_eq!(nearest_rank::<i64>(&[], 0.5), None);
         assert_eq!(nearest_rank(&[3, 5, 9], 0.5), Some(5));
+    }
+
+    #[test]
+    fn counted_values_have_same_percentiles() {
+        let samples = [3, 3, 5, 9, 9, 9, 12];
+        let counts = [(3, 2), (5, 1), (7, 0), (9, 3), (12, 1)];
+        for q in [0.0, 0.1, 0.3, 0.5, 0.9, 1.0] {
+            let expected = nearest_rank(&samples, q);
+            assert_eq!(nearest_rank_of_counts(counts, 7, q), expected, "{q}");
+        }
+        assert_eq!(value_at_rank(counts, 8), None);
+        assert_eq!(nearest_rank_of_counts([(3, 0)], 0, 0.5), None);
+    }
+
+    #[test]
+    fn median_of_even_count_is_mean() {
+        assert!(median([]).is_nan());
+        assert_eq!(median([7.0]), 7.0);
+        assert_eq!(median([9.0, -1.0, 4.0]), 4.0);
+        assert_eq!(median([9.0, -1.0]), 4.0);
     }
 }

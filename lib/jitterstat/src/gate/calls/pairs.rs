@@ -4,8 +4,8 @@ use std::fmt;
 use std::hint::black_box;
 use std::time::Duration;
 
-use crate::gate::decision::median;
 use crate::gate::{Side, Sides};
+use crate::stats::quantile::median;
 use crate::stats::random::SplitMix64;
 
 /// Minimum duration of a batch. Shorter batches follow the machine more closely, but more of their
@@ -127,7 +127,7 @@ impl<'a> CallPairs<'a> {
             // Both sides have the same number of batches, and the end of a pair does not depend on
             // which of them was slow.
             if self.now().saturating_sub(started) + self.round_time / 2 >= duration {
-                return batches.map(|ns| median(ns.into_iter()));
+                return batches.map(median);
             }
         }
     }

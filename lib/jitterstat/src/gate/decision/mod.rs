@@ -4,7 +4,6 @@
 //! of the rounds, each by an exact test over pairs ([`NumberRule`]), under the [`Rules`] that were
 //! fixed before the measurement.
 
-mod median;
 mod number_rule;
 mod outcome;
 #[cfg(test)]
@@ -13,13 +12,14 @@ mod stall_lift;
 #[cfg(test)]
 mod tests;
 
-pub use median::median;
 pub use number_rule::{
     CLEAR_ALPHA_SHARE, MIN_PAIRS, NumberRule, NumberVerdict, QUIET_SHARE, count_to_narrow,
     hodges_lehmann, judge_shift,
 };
 pub use outcome::{Outcome, Reason};
 pub use stall_lift::Lift;
+
+pub use crate::stats::quantile::median;
 
 use super::Sides;
 use super::round::{Late, Pair};
@@ -137,4 +137,12 @@ pub fn medians(pairs: &[Pair]) -> Vec<Sides<Late>> {
 #[must_use]
 pub fn tails(pairs: &[Pair]) -> Vec<Sides<Late>> {
     pairs.iter().map(|pair| pair.map(|round| round.tail)).collect()
+}
+
+/// Returns the median of a number over the rounds of each side.
+fn side_medians(values: &[Sides<Late>], number: impl Fn(Late) -> f64) -> Sides<f64> {
+    Sides {
+        base: median(values.iter().map(|pair| number(pair.base))),
+        candidate: median(values.iter().map(|pair| number(pair.candidate))),
+    }
 }

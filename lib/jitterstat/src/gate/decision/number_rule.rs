@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::median::side_medians;
 use super::outcome::{Outcome, Reason};
+use super::side_medians;
 use super::stall_lift::Lift;
 use crate::gate::Sides;
 use crate::gate::round::Late;

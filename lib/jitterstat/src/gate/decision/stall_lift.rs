@@ -1,6 +1,6 @@
 //! The rise of a percentile that stalls cause.
 
-use super::median::{median, side_medians};
+use super::{median, side_medians};
 use crate::gate::Sides;
 use crate::gate::round::Late;
 use crate::stall;
