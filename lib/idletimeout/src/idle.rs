@@ -45,6 +45,7 @@ pin_project! {
     /// println!("idle for {:?}; {} timers registered", idle.idle_for(), idle.registrations());
     /// # }
     /// ```
+    #[must_use = "a timeout does nothing unless it is polled"]
     pub struct IdleTimeout<C: Clock = TachClock> {
         clock: C,
         length: Duration,
@@ -71,19 +72,18 @@ pin_project! {
 }
 
 impl IdleTimeout {
-    /// Creates a timeout of `length` from now, with stamps from the CPU counter. [`IdleTimeout`]
-    /// has an example.
+    /// Creates a timeout of `length` from now, which reads the CPU counter. [`IdleTimeout`] has an
+    /// example.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime with its time driver enabled.
-    #[must_use]
     pub fn new(length: Duration) -> Self {
         Self::with_clock(length, TachClock)
     }
 }
 
 impl<C: Clock> IdleTimeout<C> {
-    /// Creates a timeout of `length` from now, with stamps from `clock`.
+    /// Creates a timeout of `length` from now, which reads `clock`.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime with its time driver enabled.
@@ -102,7 +102,6 @@ impl<C: Clock> IdleTimeout<C> {
     /// assert_eq!(start.elapsed(), hour);
     /// # });
     /// ```
-    #[must_use]
     pub fn with_clock(length: Duration, clock: C) -> Self {
         let silence_start = clock.now();
         let is_clock_shifted = clock.yields_to_paused_clock() && is_tokio_clock_shifted();
@@ -142,7 +141,6 @@ impl<C: Clock> IdleTimeout<C> {
     /// assert_eq!(idle.as_mut().guard(async { "ready" }).await, Ok("ready"));
     /// # }
     /// ```
-    #[must_use]
     pub fn slack(mut self, share: f64) -> Self {
         assert!((0.0..=1.0).contains(&share), "invalid slack {share}: expected 0 to 1");
         self.slack = share;
@@ -150,8 +148,8 @@ impl<C: Clock> IdleTimeout<C> {
         self
     }
 
-    /// Restarts the length, because something happened. This stores one stamp or, with a
-    /// [`slack`](Self::slack), one flag. [`IdleTimeout`] has an example.
+    /// Restarts the length, because something happened. This reads the clock once or, with a
+    /// [`slack`](Self::slack), only sets a flag. [`IdleTimeout`] has an example.
     #[inline]
     pub fn touch(self: Pin<&mut Self>) {
         if self.slack > 0.0 {
@@ -398,6 +396,9 @@ impl<C: Clock> fmt::Debug for IdleTimeout<C> {
 
 pin_project! {
     /// A future under an [`IdleTimeout`]. It is created by [`IdleTimeout::guard`].
+    ///
+    /// # Cancel safety
+    /// Dropping the guard drops the future inside. The timeout keeps its state.
     #[must_use = "a future does nothing unless it is awaited"]
     pub struct Guard<'a, F, C: Clock = TachClock> {
         idle: Pin<&'a mut IdleTimeout<C>>,

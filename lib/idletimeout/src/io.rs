@@ -40,6 +40,7 @@ pin_project! {
     /// # One task
     /// Only the task that polled last is woken. If two tasks use the two halves of a connection,
     /// put each half under a timeout of its own.
+    #[must_use = "a connection does nothing unless it is polled"]
     pub struct IdleIo<T, C: Clock = TachClock> {
         #[pin]
         inner: T,
@@ -60,7 +61,6 @@ enum Direction {
 
 impl<T, C: Clock> IdleIo<T, C> {
     /// Puts `inner` under the timeout `idle`. [`IdleIo`] has an example.
-    #[must_use]
     pub fn new(inner: T, idle: IdleTimeout<C>) -> Self {
         Self { inner, idle, read_is_pending: false, write_is_pending: false }
     }

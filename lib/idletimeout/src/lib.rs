@@ -5,9 +5,9 @@
 //! timer is created, registered in the timer wheel if the message is not ready yet, and
 //! deregistered when the message comes.
 //!
-//! An [`IdleTimeout`] is armed once. A message sets a flag, and a pending wait takes one stamp.
-//! When the armed timer expires, once per timeout length, it is armed again for the rest of the
-//! silence. With a [`slack`](IdleTimeout::slack), no stamp is taken either.
+//! An [`IdleTimeout`] is armed once. Each message sets a flag; each wait that is not ready reads the
+//! clock once. When the armed timer expires, once per timeout length, it is armed again for the rest
+//! of the silence. With a [`slack`](IdleTimeout::slack), the waits read no clock either.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -60,15 +60,21 @@
 //!
 //! # Clocks
 //!
-//! | Clock | A stamp reads | Use |
+//! | Clock | Source | Use |
 //! |---|---|---|
 //! | [`TachClock`], the default | the CPU counter, if it can be trusted | always, unless the next line applies |
 //! | [`TokioClock`] | tokio's clock | in tests that pause the clock after the timeout was created |
 //!
-//! Stamps only measure elapsed time. A deadline is always on tokio's clock, and the error bound of
+//! These clocks only measure elapsed time. A deadline is always on tokio's clock, and the error bound of
 //! the conversion is added to the wait. So the timeout never fires early because the two clocks
 //! drift apart, even if it exists for a long time. (An OS clock that is slewed, for example by NTP,
 //! differs from the counter by up to its slew, at most 500 ppm on Linux.)
+//!
+//! # Threads
+//!
+//! All types are `Send` and `Sync` if what they contain is: the clock, its readings, the future, the
+//! connection or the stream. A timeout needs the time driver of the tokio runtime in which it was
+//! created, and wakes the task that polled it last.
 //!
 //! # Testing
 //!

@@ -18,6 +18,9 @@ pin_project! {
     /// without an item. The stream continues after an `Err`, with another `Err` for each further
     /// length without an item. It ends when the inner stream ends.
     ///
+    /// # Cancel safety
+    /// The stream keeps its state between polls, so dropping the future of a `next` loses nothing.
+    ///
     /// # Examples
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -37,6 +40,7 @@ pin_project! {
     /// assert!(matches!(poll_fn(|cx| stream.as_mut().poll_next(cx)).await, Some(Err(_))));
     /// # }
     /// ```
+    #[must_use = "streams do nothing unless polled"]
     pub struct IdleStream<S, C: Clock = TachClock> {
         #[pin]
         stream: S,
@@ -47,7 +51,6 @@ pin_project! {
 
 impl<S, C: Clock> IdleStream<S, C> {
     /// Puts `stream` under the timeout `idle`. [`IdleStream`] has an example.
-    #[must_use]
     pub fn new(stream: S, idle: IdleTimeout<C>) -> Self {
         Self { stream, idle }
     }

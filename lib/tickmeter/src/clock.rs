@@ -56,7 +56,7 @@ impl Clock {
     /// Converts an instant of the operating system's clock. Saturates 292 years from the origin.
     #[inline]
     pub(crate) fn ns_of(&self, instant: Instant) -> i64 {
-        let ns = |span: Duration| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+        let ns = |span: Duration| i64::try_from(saturating_ns(span)).unwrap_or(i64::MAX);
         match instant.checked_duration_since(self.origin) {
             Some(after) => ns(after),
             None => -ns(self.origin - instant),
@@ -80,6 +80,11 @@ impl Clock {
         self.valid_counts = (valid_ns << SLOPE_BITS) / self.slope.max(1);
         (self.anchor_count, self.anchor_ns) = (count, ns);
     }
+}
+
+/// Converts a duration to nanoseconds. Saturates at 584 years.
+pub(crate) fn saturating_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

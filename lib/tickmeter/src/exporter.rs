@@ -2,6 +2,7 @@
 
 use metrics::{counter, histogram};
 
+use crate::clock::saturating_ns;
 use crate::reader::Reader;
 use crate::snapshot::{Histogram, Snapshot};
 
@@ -55,7 +56,7 @@ impl Exporter {
 
 /// Records the values of each bin as the largest value that they can have.
 fn record_bins(target: &metrics::Histogram, values: &Histogram) {
-    let max_ns = values.max().map_or(0, |max| u64::try_from(max.as_nanos()).unwrap_or(u64::MAX));
+    let max_ns = values.max().map_or(0, saturating_ns);
     for (_, end_ns, count) in values.bins() {
         let seconds = end_ns.min(max_ns) as f64 / 1e9;
         target.record_many(seconds, usize::try_from(count).unwrap_or(usize::MAX));

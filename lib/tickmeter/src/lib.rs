@@ -42,6 +42,11 @@
 //! - Other processes of the same user, and root, read a meter with the module [`read`], as
 //!   `osjitter top` does.
 //!
+//! # Threads
+//!
+//! All types are `Send` and `Sync`. A meter records one loop, so its methods that record take
+//! `&mut self`. Other threads read it through a [`Reader`].
+//!
 //! # Measuring and gating a service
 //!
 //! If osjitter runs the program, as `osjitter run -- ./service` and
@@ -49,11 +54,10 @@
 //! the warm-up and writes the lateness of each tick for osjitter. For `osjitter run --why` it also
 //! writes the time of each tick and how long its thread had waited for a CPU. At the tick after the
 //! last requested one, it ends the process with exit code 0. So a service that would tick forever
-//! needs no code for being measured.
+//! needs no extra code to be measured.
 //!
-//! The ticks are those of the only meter whose period is the requested one (`--period`), or of the
-//! one that `--meter` or `OSJITTER_METER` names. If several meters match, or none, the process fails
-//! with a list of its meters. A program that writes the file itself (`OSJITTER_OUT`) is left alone.
+//! The meter with the requested period (`--period`) is used; `--meter` or `OSJITTER_METER` selects
+//! one by name. If several meters match, or none, the process fails with a list of its meters. A program that writes the file itself (`OSJITTER_OUT`) is left alone.
 //! Without osjitter's environment variables, all of this costs one branch per tick.
 //!
 //! osjitter starts the program once per round. A program that takes its rounds from [`rounds`] is

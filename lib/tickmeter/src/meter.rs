@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, saturating_ns};
 use crate::layout::{self, LAYOUT_WORDS, Layout, MAX_NAME_BYTES, MAX_PROGRAM_BYTES, at};
 use crate::names::UniqueName;
 use crate::page::Page;
@@ -53,6 +53,7 @@ static REGISTERED: AtomicU64 = AtomicU64::new(0);
 /// A lateness is accurate to [`tach::error_bound_ns`], tens to hundreds of nanoseconds, plus the
 /// width of a bin, 0.8 %. A tick that seems early by less than that bound is recorded as on time.
 /// Deadlines must be on the operating system's clock. Under `tokio::time::pause` they are not.
+#[must_use = "a meter records nothing unless its loop calls it, and ends when it is dropped"]
 pub struct Meter {
     /// Removes the file when the meter is dropped.
     _file: Option<MeterFile>,
@@ -135,7 +136,7 @@ impl Meter {
         }
         let period_ns = u64::try_from(period.as_nanos()).ok().filter(|&ns| ns > 0);
         let period_ns = period_ns.ok_or(RegisterError::Period(period))?;
-        let late_from_ns = u64::try_from(late_from.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let late_from_ns = saturating_ns(late_from).max(1);
         let clock = Clock::new();
         let name = UniqueName::claim(name);
         let series = SeriesWriter::from_env(name.as_str(), period_ns, clock.origin());
@@ -291,7 +292,7 @@ impl Meter {
 
     /// Replaces the nominal period with that of an interval.
     pub(crate) fn set_period(&mut self, period: Duration) {
-        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let period_ns = saturating_ns(period).max(1);
         if period_ns != self.period_ns {
             (self.period, self.period_ns) = (period, period_ns);
             self.page[at::PERIOD].store(period_ns, crate::sync::Ordering::Relaxed);
@@ -368,7 +369,7 @@ fn initial_words(name: &str, period_ns: u64, late_from_ns: u64) -> Vec<u64> {
     let mut words = vec![0; Layout::CURRENT.words];
     words[..LAYOUT_WORDS].copy_from_slice(&Layout::CURRENT.header_words());
     words[at::PID] = std::process::id().into();
-    words[at::REGISTERED] = u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX);
+    words[at::REGISTERED] = saturating_ns(unix);
     words[at::PERIOD] = period_ns;
     words[at::LATE_FROM] = late_from_ns;
     words[at::CLOCK_ERROR] = tach::error_bound_ns();

@@ -26,7 +26,9 @@ pub trait Ticker {
     fn period(&self) -> Duration;
 }
 
-/// An interval whose ticks are metered. Created by [`Meter::wrap`].
+/// An interval whose ticks are metered. Created by [`Meter::wrap`]. It is `Send` and `Sync` if the
+/// interval is.
+#[must_use = "an interval does nothing unless its ticks are awaited"]
 #[derive(Debug)]
 pub struct Metered<I> {
     interval: I,
@@ -53,7 +55,6 @@ impl Meter {
     /// assert_eq!(interval.meter().snapshot().ticks, 3);
     /// # Ok::<(), tickmeter::RegisterError>(()) }).unwrap(); }
     /// ```
-    #[must_use]
     pub fn wrap<I: Ticker>(mut self, interval: I) -> Metered<I> {
         self.set_period(interval.period());
         Metered { interval, meter: self, waiting: false }
@@ -102,11 +103,13 @@ impl<I> Metered<I> {
 
     /// Returns the interval, to reset it or to change its settings. A tick that is taken directly
     /// from it is not metered, and its deadline is recorded as skipped.
+    #[must_use]
     pub fn get_mut(&mut self) -> &mut I {
         &mut self.interval
     }
 
     /// Returns the interval and drops the meter.
+    #[must_use]
     pub fn into_inner(self) -> I {
         self.interval
     }

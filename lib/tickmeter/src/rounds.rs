@@ -52,7 +52,6 @@ pub(crate) fn current() -> Option<RequestedTicks> {
 /// ```
 ///
 /// The program must not read standard input itself then. It can write to standard output.
-#[must_use]
 pub fn rounds() -> Rounds {
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     if std::env::var(ENV_ROUNDS).is_ok_and(|value| value == "stdin") {
@@ -81,6 +80,7 @@ impl Round {
 }
 
 /// The rounds of a process, see [`rounds`].
+#[must_use = "iterators are lazy and do nothing unless consumed"]
 #[derive(Debug)]
 pub struct Rounds {
     state: RoundsState,
