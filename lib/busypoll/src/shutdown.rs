@@ -11,8 +11,8 @@ use std::panic::Location;
 pub struct Drained {
     /// Number of tasks that ended.
     pub finished: usize,
-    /// Where each task that has not ended was spawned. The next `block_on` or `drain` continues
-    /// these tasks; dropping the runtime drops them.
+    /// The places at which the tasks that have not ended were spawned. The next `block_on` or `drain`
+    /// continues these tasks; dropping the runtime drops them.
     pub unfinished: Vec<&'static Location<'static>>,
 }
 

@@ -130,7 +130,7 @@ pub(crate) fn process_usage() -> Option<ProcessUsage> {
     None
 }
 
-/// Returns whether this process has never had a child, as far as the system can tell.
+/// Returns whether this process has never had a child, as far as the system reports.
 #[cfg(any(target_os = "linux", target_os = "freebsd", target_vendor = "apple"))]
 pub(crate) fn has_no_children() -> bool {
     use rustix::process::{WaitId, WaitIdOptions};

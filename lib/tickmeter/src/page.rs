@@ -15,7 +15,7 @@ pub(crate) enum Page {
 }
 
 impl Page {
-    /// Allocates private memory of so many words, all zero.
+    /// Allocates private memory of `words` words, all zero.
     pub(crate) fn private(words: usize) -> Self {
         Self::Private((0..words).map(|_| AtomicU64::new(0)).collect())
     }

@@ -48,7 +48,7 @@ pub enum ReadError {
         /// Version of the file's layout.
         version: u64,
     },
-    /// The file is shorter than its header says, or was shortened while it was read.
+    /// The file is shorter than its header states, or was shortened while it was read.
     Truncated,
     /// The contents of the file are contradictory.
     Malformed(&'static str),

@@ -90,7 +90,7 @@ pub struct Rounds {
 enum RoundsState {
     /// The only round.
     Single(Round),
-    /// Rounds come over standard input, but osjitter does not know that the process is ready.
+    /// Rounds come over standard input, but the process has not reported that it is ready.
     NotReady,
     /// A round over standard input is running.
     Running,

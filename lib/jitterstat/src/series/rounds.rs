@@ -19,7 +19,7 @@ pub const REQUESTS_SCHEMA: &str = "osjitter.requests/1";
 
 /// The request for a round, which is a line of standard input: `ticks=250 warmup=20`.
 ///
-/// A reader ignores keys that it does not know.
+/// A reader ignores unknown keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundRequest {
     /// Number of ticks to record.
@@ -64,7 +64,7 @@ pub enum RoundReply {
 }
 
 impl RoundReply {
-    /// Parses a line. `None` if it is no reply: programs may write other lines as well.
+    /// Parses a line. `None` if it is not a reply: programs may write other lines as well.
     ///
     /// # Errors
     /// Returns the rest of the line if the reply is not known.
@@ -128,7 +128,7 @@ pub struct Rounds {
     source: Source,
     period_ns: u64,
     out: PathBuf,
-    /// Where replies are written.
+    /// Destination of the replies.
     replies: Box<dyn Write + Send>,
     /// Whether a round of [`Source::Lines`] was taken and not yet reported.
     is_running: bool,

@@ -37,7 +37,7 @@ pub fn ordered_count() -> u64 {
 /// There are two ordered reads: `rdtscp`, and `rdtsc` after `lfence`.
 pub(crate) const HAS_FENCE: bool = true;
 
-/// Reads the counter after a fence, which is as ordered as `rdtscp` where `fence_orders_reads` is
+/// Reads the counter after a fence, which is as ordered as `rdtscp` if `fence_orders_reads` is
 /// true. On an AMD EPYC it takes an eighth less time.
 ///
 /// The fence waits until every earlier instruction has been executed and every earlier load is

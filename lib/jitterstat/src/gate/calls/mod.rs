@@ -67,7 +67,7 @@ const DEFAULT_MAX_TIME: Duration = Duration::from_secs(10);
 ///
 /// - **Two copies of the same source are two functions.** A compiler places them at different
 ///   addresses, which by itself can change the time of a loop by several per cent. Such a difference
-///   is real in this program, but it is no property of the source. Only the same function on both
+///   is real in this program, but it is not a property of the source. Only the same function on both
 ///   sides is free of it.
 /// - **Two closures are two functions.** To run the same machine code on both sides with two inputs,
 ///   call one function through a pointer, or make both closures in the same expression.
