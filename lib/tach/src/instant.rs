@@ -249,7 +249,7 @@ instants! {
     ///
     /// A read is one instruction, which the CPU may execute before earlier loads have completed.
     /// The conversion of a span costs nanoseconds. Occasionally, and less often as the process
-    /// grows older, it takes an [`Anchor`], which costs microseconds.
+    /// grows older, it takes an [`Anchor`](crate::Anchor), which costs microseconds.
     ///
     /// # Precision
     /// A span between two past instants never changes its length, and [`Instant::elapsed`] never
