@@ -86,7 +86,7 @@ mod tests {
     fn stores_reach_the_file() {
         let path = std::env::temp_dir().join(format!("tickmeter-mapping-{}", std::process::id()));
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-        // SAFETY: nobody else uses this new file.
+        // SAFETY: only this test uses the new file.
         let mapping = unsafe { Mapping::new(file, &[1, 2, 3, 4]) }.unwrap();
         mapping[3].store(7, Ordering::Relaxed);
         let other = File::open(&path).unwrap();
