@@ -31,7 +31,7 @@ const PACKET_BYTES: usize = 64;
 pub fn parse_args(args: &[OsString]) -> Option<Result<Stress>> {
     match args {
         [_, command, load] if command == "stress" => {
-            Some(load.to_string_lossy().parse().map_err(|e: String| Error::usage(e)))
+            Some(load.to_string_lossy().parse().map_err(Error::from))
         }
         _ => None,
     }

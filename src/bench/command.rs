@@ -147,7 +147,8 @@ fn select<T: ValueEnum>(noun: &str, text: &str) -> Result<Selection<T>, String> 
     }
     let names: Vec<String> = T::value_variants().iter().map(name).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let selected = select_by_pattern(noun, &[text.to_owned()], &names)?;
+    let selected =
+        select_by_pattern(noun, &[text.to_owned()], &names).map_err(|error| error.to_string())?;
     let is_selected = |value: &&T| selected.contains(&name(*value).as_str());
     Ok(T::value_variants().iter().filter(is_selected).cloned().collect())
 }
@@ -168,7 +169,7 @@ pub fn parse_rounds(text: &str) -> Result<u64, String> {
 
 /// Returns a parser for a number from 1 to `max`; `noun` names the quantity in errors.
 pub fn parse_count(noun: &'static str, max: u64) -> impl Fn(&str) -> Result<u64, String> + Clone {
-    move |text| validate_count(noun, parse_whole(text)?, max)
+    move |text| validate_count(noun, parse_whole(text)?, max).map_err(|error| error.to_string())
 }
 
 fn parse_whole(text: &str) -> Result<u64, String> {

@@ -43,7 +43,7 @@ pub fn plan(args: &GateArgs) -> PlannedQuestion {
         usage!("{name} does not exist; create it with `osjitter gate baseline add {name}`")
     })?;
     let subject = args.subject.as_deref().map(parse_subject).transpose();
-    let subject = subject.map_err(|e| Error::usage(e).context("--subject"))?;
+    let subject = subject.map_err(|e| Error::from(e).context("--subject"))?;
     let pairs = args.max_pairs.unwrap_or(SESSION_PAIRS);
     let stored_baseline = StoredBaseline { file, baseline: &stored };
     let session = SessionPlan::resolve(&args.judged, subject, Some(stored_baseline), pairs)?;

@@ -278,7 +278,7 @@ impl Question for PairTests {
     fn prepare(&mut self, stop: &Arc<AtomicBool>) -> exit::Result<()> {
         for test in &self.tests {
             if let PairSource::Programs(programs) = &test.source {
-                programs.iter().try_for_each(Program::check_exists).map_err(Error::usage)?;
+                programs.iter().try_for_each(Program::check_exists)?;
             }
         }
         self.tests[0].design.cpu.map_or(Ok(()), tuning::bind)?;

@@ -109,7 +109,7 @@ fn plan_subject(args: &GateArgs) -> exit::Result<LimitedSubject> {
     let Some(subject) = args.subject.as_deref() else {
         return Err(Error::usage("a limit needs a subject; give --subject or --report"));
     };
-    let subject = parse_subject(subject).map_err(|e| Error::usage(e).context("--subject"))?;
+    let subject = parse_subject(subject).map_err(|e| Error::from(e).context("--subject"))?;
     let [period] = periods_or_default(&args.judged)[..] else {
         return Err(Error::usage("limits apply to one period; give --period once"));
     };

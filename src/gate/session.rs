@@ -72,7 +72,7 @@ impl SessionPlan {
             let design = &stored.baseline.scenario;
             apply_stored_rounds(&mut judged, design)?;
             if subject.is_none() {
-                subject = Some(parse_subject(&design.subject).map_err(Error::usage)?);
+                subject = Some(parse_subject(&design.subject)?);
             }
         }
         let subject =
@@ -152,7 +152,7 @@ fn apply_stored_rounds(judged: &mut JudgedArgs, design: &SessionDesign) -> exit:
     rounds.round_ticks.get_or_insert(design.round_ticks);
     rounds.warmup.get_or_insert(design.warmup_ticks);
     if let (None, Some(runtime)) = (rounds.runtime, &design.runtime) {
-        rounds.runtime = Some(runtime.parse().map_err(|e: String| Error::usage(e))?);
+        rounds.runtime = Some(runtime.parse()?);
     }
     Ok(())
 }

@@ -214,7 +214,7 @@ fn select_scenarios(args: &MonitorArgs) -> exit::Result<Vec<Scenario>> {
     if subjects.is_empty() {
         let defaults: Result<_, _> =
             DEFAULT_SUBJECTS.iter().map(|name| parse_subject(name)).collect();
-        subjects = defaults.map_err(Error::usage)?;
+        subjects = defaults.map_err(Error::from)?;
     }
     let periods = if args.period.is_empty() { vec![DEFAULT_PERIOD] } else { args.period.clone() };
     let scenarios = ScenarioArgs {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use cli::exit::{self, Error, usage};
+use cli::exit::{self, usage};
 use cli::units;
 use engine::load::{Load, load_parser};
 use engine::machine::os::Sched;
@@ -242,7 +242,7 @@ impl RunArgs {
     fn programs(&self) -> exit::Result<Vec<Program>> {
         let mut programs = self.command.clone();
         if !self.program.is_empty() {
-            programs.push(Program::from_words(self.program.clone()).map_err(Error::usage)?);
+            programs.push(Program::from_words(self.program.clone())?);
         }
         if self.name.len() > programs.len() {
             return Err(usage!(
@@ -252,7 +252,7 @@ impl RunArgs {
             ));
         }
         for (program, name) in programs.iter_mut().zip(&self.name) {
-            *program = program.clone().with_name(name).map_err(Error::usage)?;
+            *program = program.clone().with_name(name)?;
         }
         Ok(programs)
     }

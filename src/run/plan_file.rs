@@ -15,6 +15,7 @@ use engine::load::Load;
 use engine::machine::os::Sched;
 use engine::machine::tuning;
 use engine::program::Program;
+use engine::program_error::ProgramError;
 use engine::scenario::{
     self, CpuSelection, Length, Plan, ProfileOptions, Runtime, Scenario, ScenarioArgs, Subjects,
 };
@@ -137,7 +138,7 @@ fn suggest_key(message: &str) -> String {
 pub fn parse(name: &str, text: &str) -> exit::Result<PlanArgs> {
     if text.trim_start().starts_with('{') {
         let report = Report::from_json(text).map_err(|e| usage!("{name}: {e}"))?;
-        return plan_args_from_report(&report.plan).map_err(|e| usage!("{name}: {e}"));
+        return plan_args_from_report(&report.plan).map_err(|error| error.context(name));
     }
     if text.len() > MAX_PLAN_BYTES {
         return Err(usage!(
@@ -284,7 +285,8 @@ impl RawScenario {
         let (name, meter) = (self.name.take(), self.meter.take());
         match (self.command.take(), name) {
             (Some(CommandWords(program)), Some(name)) => {
-                program.with_meter(meter).with_name(&name).map(Some)
+                let named = program.with_meter(meter).with_name(&name);
+                named.map(Some).map_err(|error| error.to_string())
             }
             (Some(CommandWords(program)), None) => Ok(Some(program.with_meter(meter))),
             (None, None) if meter.is_none() => Ok(None),
@@ -299,9 +301,9 @@ impl RawScenario {
 struct CommandWords(Program);
 
 impl TryFrom<Vec<String>> for CommandWords {
-    type Error = String;
+    type Error = ProgramError;
 
-    fn try_from(words: Vec<String>) -> Result<Self, String> {
+    fn try_from(words: Vec<String>) -> Result<Self, ProgramError> {
         Program::from_words(words).map(Self)
     }
 }
@@ -373,7 +375,7 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for OneOrMany<T> {
 }
 
 /// Converts the scenario of a report, so that it can be run again.
-fn scenario_args_from_report(s: &report::Scenario) -> Result<ScenarioArgs, String> {
+fn scenario_args_from_report(s: &report::Scenario) -> exit::Result<ScenarioArgs> {
     let (subjects, commands) = match &s.command {
         Some(words) => {
             let program = Program::from_words(words.clone())?.with_meter(s.meter.clone());
@@ -387,8 +389,8 @@ fn scenario_args_from_report(s: &report::Scenario) -> Result<ScenarioArgs, Strin
         subjects,
         commands,
         periods: vec![Duration::from_nanos(s.period_ns)],
-        runtimes: s.runtime.iter().map(|text| text.parse()).collect::<Result<_, String>>()?,
-        loads: s.load.iter().map(|text| text.parse()).collect::<Result<_, String>>()?,
+        runtimes: s.runtime.iter().map(|text| text.parse()).collect::<Result<_, _>>()?,
+        loads: s.load.iter().map(|text| text.parse()).collect::<Result<_, _>>()?,
         length: Some(Length::Ticks(s.ticks)),
         round_ticks: Some(s.round_ticks),
         warmup: Some(s.warmup_ticks),
@@ -397,12 +399,12 @@ fn scenario_args_from_report(s: &report::Scenario) -> Result<ScenarioArgs, Strin
     })
 }
 
-fn cpu_selection(cpu: u64) -> Result<CpuSelection, String> {
-    cpu.to_string().parse()
+fn cpu_selection(cpu: u64) -> exit::Result<CpuSelection> {
+    Ok(cpu.to_string().parse()?)
 }
 
 /// Converts the plan of a report, so that it can be run again.
-fn plan_args_from_report(plan: &report::Plan) -> Result<PlanArgs, String> {
+fn plan_args_from_report(plan: &report::Plan) -> exit::Result<PlanArgs> {
     let scenarios = plan.scenarios.iter().map(scenario_args_from_report);
     Ok(PlanArgs {
         seed: Some(plan.seed),
@@ -414,7 +416,7 @@ fn plan_args_from_report(plan: &report::Plan) -> Result<PlanArgs, String> {
             timer_slack: plan.timer_slack_ns.map(Duration::from_nanos),
         },
         defaults: ScenarioArgs::default(),
-        scenarios: scenarios.collect::<Result<_, String>>()?,
+        scenarios: scenarios.collect::<Result<_, _>>()?,
         why: plan
             .why
             .as_ref()

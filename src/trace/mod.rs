@@ -75,8 +75,8 @@ fn parse_program(args: &TraceArgs) -> exit::Result<Option<Program>> {
         session::check_process(process, args.thread.as_deref())?;
         return Ok(None);
     }
-    let program = Program::from_words(args.program.clone()).map_err(Error::usage)?;
-    program.check_exists().map_err(Error::usage)?;
+    let program = Program::from_words(args.program.clone())?;
+    program.check_exists()?;
     Ok(Some(program))
 }
 

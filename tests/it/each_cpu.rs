@@ -213,7 +213,7 @@ fn cpus_outside_mask_are_refused() {
             // The command inherits the mask of the thread that starts it.
             os::bind(&[allowed]).expect("one of the allowed CPUs");
             let expected = format!(
-                "CPU {forbidden} is outside of the affinity mask or the cpuset of this process; usable are {allowed}"
+                "cannot use CPU {forbidden}: it is outside of the affinity mask or the cpuset of this process; allowed CPUs: {allowed}"
             );
             refuse(&["--each", "--cpus", &forbidden.to_string()], &expected);
         });

@@ -379,7 +379,7 @@ fn invalid_arguments_write_nothing() {
         (&["--cpu", "100000"], "CPU 100000"),
         (
             &["--sched", "fifo:100"],
-            "'--sched <CLASS>': unknown scheduling class \"fifo:100\"; use other, fifo:N or rr:N with a priority from 1 to 99",
+            "'--sched <CLASS>': unknown scheduling class \"fifo:100\": expected other, fifo:N or rr:N with a priority from 1 to 99",
         ),
         (
             &["--runtime", "green-threads"],

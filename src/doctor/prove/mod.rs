@@ -120,7 +120,7 @@ fn select_subjects(args: &ProveArgs) -> exit::Result<Vec<&'static SubjectInfo>> 
         ));
     }
     match subjects.is_empty() {
-        true => SUBJECTS.iter().map(|name| parse_subject(name).map_err(Error::usage)).collect(),
+        true => SUBJECTS.iter().map(|name| parse_subject(name).map_err(Error::from)).collect(),
         false => Ok(subjects),
     }
 }
@@ -179,7 +179,7 @@ impl ProofPlan {
             plan.add_subject(args, subject, &user_settings)?;
         }
         for control in CONTROLS {
-            let subject = parse_subject(control).map_err(Error::usage)?;
+            let subject = parse_subject(control)?;
             plan.scenarios.push(single_round(args, subject, &Load::None)?);
         }
         Ok(plan)
@@ -225,9 +225,7 @@ impl ProofPlan {
     ) -> exit::Result<()> {
         let template = match trial.subject {
             None => baseline.clone(),
-            Some(name) => {
-                single_round(args, parse_subject(name).map_err(Error::usage)?, &args.load)?
-            }
+            Some(name) => single_round(args, parse_subject(name)?, &args.load)?,
         };
         let id = trial_id(&baseline.id, &trial.key);
         self.settings.insert(id.clone(), trial.clone());

@@ -37,7 +37,7 @@ impl SettingSwitch {
             ErrorKind::Unsupported => usage!("--try is {error}"),
             _ => Error::measure(format!("cannot start a process that runs --try: {error}")),
         })?;
-        let change = Program::parse("true").map_err(Error::usage)?;
+        let change = Program::parse("true")?;
         let (name, undo) = ("no change".to_owned(), change.clone());
         let no_change = TrialCommands { name, change, undo };
         Ok(Self { trials, guard: None, process, no_change })

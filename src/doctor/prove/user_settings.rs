@@ -22,7 +22,9 @@ impl FromStr for NamedCommand {
                 "{text:?} has no name: expected NAME=COMMAND, such as performance=cpupower frequency-set -g performance"
             ));
         };
-        Ok(Self { name: parse_program_name(name)?, program: Program::parse(command)? })
+        let program = Program::parse(command).map_err(|error| error.to_string())?;
+        let name = parse_program_name(name).map_err(|error| error.to_string())?;
+        Ok(Self { name, program })
     }
 }
 
@@ -45,8 +47,8 @@ pub fn pair(changes: &[NamedCommand], undos: &[Program]) -> exit::Result<Vec<Tri
     let mut pairs = Vec::new();
     for (NamedCommand { name, program }, undo) in changes.iter().zip(undos) {
         for command in [program, undo] {
-            let exists = command.check_exists().map_err(Error::usage);
-            exists.map_err(|error| error.context(format!("--try {name}")))?;
+            let exists = command.check_exists();
+            exists.map_err(|error| Error::from(error).context(format!("--try {name}")))?;
         }
         let (name, change, undo) = (name.clone(), program.clone(), undo.clone());
         pairs.push(TrialCommands { name, change, undo });

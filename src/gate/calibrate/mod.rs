@@ -70,7 +70,7 @@ impl Measurement {
 fn calibrate_lateness(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     let mut test = plan(args)?;
     if let PairSource::Programs(programs) = &test.source {
-        programs.base.check_exists().map_err(Error::usage)?;
+        programs.base.check_exists()?;
     }
     let measurement = Measurement::start(&test.names.base, test.design.cpu, args)?;
     test.rehearse(&measurement.stop)?;

@@ -65,7 +65,7 @@ impl BenchBuild {
     pub fn programs(&self) -> exit::Result<Sides<Program>> {
         let program = |side| {
             let path = self.executable(side).to_string_lossy().into_owned();
-            Program::from_words(vec![path, "--bench".to_owned()]).map_err(Error::usage)
+            Program::from_words(vec![path, "--bench".to_owned()])
         };
         if self.name.contains(['/', '\\']) || self.name.starts_with(['.', '-']) {
             return Err(usage!("invalid --bench {:?}: expected the name of a target", self.name));

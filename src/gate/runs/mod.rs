@@ -142,7 +142,7 @@ impl Question for RunComparison {
         }
         self.programs.deadline = self.screen.map(|screen| screen.deadline());
         self.programs.check_exist()?;
-        self.cpu.map_or(Ok(()), tuning::bind)
+        Ok(self.cpu.map_or(Ok(()), tuning::bind)?)
     }
 
     fn judge(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {

@@ -164,7 +164,7 @@ impl Programs {
     /// Checks that all programs exist.
     pub fn check_exist(&self) -> exit::Result<()> {
         let mut programs = self.sides.iter().chain(&self.prepare);
-        programs.try_for_each(Program::check_exists).map_err(Error::usage)
+        Ok(programs.try_for_each(Program::check_exists)?)
     }
 
     /// Runs each side before the first pair, to fill caches.
@@ -366,7 +366,7 @@ impl CollectedRuns {
 /// Adds the flags for a short run that a command lacks.
 fn with_bench_flags(program: Program, benches: &BenchRequest) -> exit::Result<Program> {
     let arguments = benches.arguments(program.words());
-    program.with_arguments(arguments).map_err(Error::usage)
+    Ok(program.with_arguments(arguments)?)
 }
 
 /// Removes the benchmarks that the other side does not have, and returns their names.

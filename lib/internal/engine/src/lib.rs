@@ -12,8 +12,10 @@ pub mod measure; // rounds in random order, the measuring loop, the report
 pub mod scenario; // subjects, periods, runtimes, rounds
 
 pub mod load; // loads that run during a measurement
+pub mod load_error;
 pub mod subject; // everything that can be measured
 
 pub mod machine; // facts about the host and changes to it
 pub mod panics; // panics of runtimes as errors
 pub mod program; // the command line of a user's program
+pub mod program_error;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::builder::TypedValueParser;
 use cli::units;
 
+use crate::load_error::LoadError;
 use cli::completion::{plain_values, with_examples};
 
 /// The load of a scenario.
@@ -55,7 +56,7 @@ const STRESS_KINDS: [(&str, StressKind); 4] = [
     ("softirq", StressKind::Softirq),
 ];
 /// Maximum number of threads. A larger number is probably a typing error.
-const MAX_THREADS: usize = 1_024;
+pub const MAX_THREADS: usize = 1_024;
 const MAX_TASKS: u32 = 100_000;
 /// Maximum time for which a task occupies its worker. A longer time looks like a hang.
 const MAX_HOLD: Duration = Duration::from_secs(1);
@@ -93,19 +94,17 @@ impl fmt::Display for Stress {
 }
 
 impl FromStr for Load {
-    type Err = String;
+    type Err = LoadError;
 
     /// Parses `none`, `cpu:2` or `tasks:100x50us`. Any other text is a command.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, LoadError> {
         let trimmed = text.trim_matches(' ');
         let (name, detail) =
             trimmed.split_once(':').map_or((trimmed, None), |(name, detail)| (name, Some(detail)));
         match (name, detail) {
             ("none", None) => Ok(Self::None),
             ("tasks", Some(detail)) => parse_tasks(detail).map(Self::Tasks),
-            ("tasks", None) => {
-                Err("tasks need a number and a time, e.g. tasks:100x50us".to_owned())
-            }
+            ("tasks", None) => Err(LoadError::NoTasks),
             _ if STRESS_KINDS.iter().any(|(known, _)| *known == name) => {
                 trimmed.parse().map(Self::Stress)
             }
@@ -115,15 +114,15 @@ impl FromStr for Load {
 }
 
 impl FromStr for Stress {
-    type Err = String;
+    type Err = LoadError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, LoadError> {
         let (name, threads) = match text.split_once(':') {
             Some((name, threads)) => (name, Some(threads)),
             None => (text, None),
         };
         let Some((_, kind)) = STRESS_KINDS.iter().find(|(known, _)| *known == name) else {
-            return Err(format!("unknown load {text:?}: expected cpu, memory, io or softirq"));
+            return Err(LoadError::UnknownStress(text.to_owned()));
         };
         let threads = match threads {
             Some(threads) => parse_threads(name, threads)?,
@@ -145,42 +144,31 @@ pub fn load_parser() -> impl TypedValueParser<Value = Load> {
 }
 
 /// Parses the number of threads of a load.
-fn parse_threads(load: &str, text: &str) -> Result<usize, String> {
+fn parse_threads(load: &str, text: &str) -> Result<usize, LoadError> {
     match text.parse() {
         Ok(threads @ 1..=MAX_THREADS) => Ok(threads),
-        _ => Err(format!(
-            "invalid load {load}:{text}: expected 1 to {MAX_THREADS} threads, e.g. {load}:2"
-        )),
+        _ => Err(LoadError::InvalidThreads { load: load.to_owned(), threads: text.to_owned() }),
     }
 }
 
 /// Parses `100x50us`.
-fn parse_tasks(text: &str) -> Result<TaskLoad, String> {
-    let (count, hold) = text.split_once('x').ok_or_else(|| invalid_tasks(text))?;
-    let count = count.parse().ok().filter(|n| (1..=MAX_TASKS).contains(n));
-    let count = count.ok_or_else(|| invalid_tasks(text))?;
-    let hold = units::parse_duration_within("a hold", hold, Duration::from_nanos(100)..=MAX_HOLD)?;
+fn parse_tasks(text: &str) -> Result<TaskLoad, LoadError> {
+    let invalid = || LoadError::InvalidTasks(text.to_owned());
+    let (count, hold) = text.split_once('x').ok_or_else(invalid)?;
+    let count = count.parse().ok().filter(|n| (1..=MAX_TASKS).contains(n)).ok_or_else(invalid)?;
+    let hold = units::parse_duration_within("a hold", hold, Duration::from_nanos(100)..=MAX_HOLD)
+        .map_err(LoadError::InvalidHold)?;
     Ok(TaskLoad { count, hold })
 }
 
-fn invalid_tasks(text: &str) -> String {
-    format!(
-        "invalid load tasks:{text}: expected a number of tasks and the time each holds its worker, e.g. tasks:100x50us"
-    )
-}
-
 /// Parses a command line that is valid in an id, a title and a plan.
-fn parse_command(text: &str) -> Result<String, String> {
+fn parse_command(text: &str) -> Result<String, LoadError> {
     if text.chars().any(char::is_control) {
-        return Err(
-            "a load is one line without control characters; put more into a script".to_owned()
-        );
+        return Err(LoadError::ControlCharacter);
     }
     match shlex::split(text) {
-        None => Err(format!("the command {text:?} has an open quote")),
-        Some(words) if words.is_empty() => {
-            Err("the load is empty; use `none` to measure without a load".to_owned())
-        }
+        None => Err(LoadError::OpenQuote { command: text.to_owned() }),
+        Some(words) if words.is_empty() => Err(LoadError::Empty),
         // A space at the end can be escaped, and other white space does not separate words in a
         // shell.
         Some(words) => {
@@ -238,7 +226,7 @@ mod tests {
             ("sh -c 'x", "open quote"),
             ("a\nb", "one line"),
         ] {
-            let error = text.parse::<Load>().unwrap_err();
+            let error = text.parse::<Load>().unwrap_err().to_string();
             assert!(error.contains(expected), "{text:?}: {error}");
         }
     }

@@ -1,11 +1,12 @@
 //! The command line of a user's program.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::program_error::{ProgramError, ShellHint};
+
 /// Maximum number of characters of a name in a table.
-const MAX_NAME_CHARS: usize = 40;
+pub const MAX_NAME_CHARS: usize = 40;
 
 /// A program and its arguments.
 #[derive(Clone, Debug)]
@@ -38,23 +39,21 @@ impl Program {
     /// # Errors
     ///
     /// Returns an error if a quote is open, or if the text needs a shell.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, ProgramError> {
         let words = if cfg!(windows) { split_without_escapes(text) } else { shlex::split(text) };
-        let words = words.ok_or_else(|| format!("the command {text:?} has an open quote"))?;
+        let words = words.ok_or_else(|| ProgramError::OpenQuote { command: text.to_owned() })?;
         if let Some(syntax) = find_shell_syntax(text) {
-            return Err(format!(
-                "the command {text:?} is run without a shell, but contains {syntax}: run it with sh -c, or quote \
-                 {syntax} to pass it as an argument"
-            ));
+            let (command, syntax) = (text.to_owned(), syntax.to_owned());
+            return Err(ProgramError::ShellSyntax { command, syntax });
         }
         Ok(Self { text: text.to_owned(), ..Self::from_words(words)? })
     }
 
     /// Creates a program from its path and arguments.
-    pub fn from_words(words: Vec<String>) -> Result<Self, String> {
+    pub fn from_words(words: Vec<String>) -> Result<Self, ProgramError> {
         match words.first() {
-            None => Err("empty command: expected a program and its arguments".to_owned()),
-            Some(first) if first.is_empty() => Err("the command has no program".to_owned()),
+            None => Err(ProgramError::EmptyCommand),
+            Some(first) if first.is_empty() => Err(ProgramError::EmptyProgram),
             // Quoting fails only for a NUL byte, which cannot be passed to a program.
             Some(_) => match shlex::try_join(words.iter().map(String::as_str)) {
                 Ok(text) => Ok(Self {
@@ -65,13 +64,13 @@ impl Program {
                     meter: None,
                     directory: None,
                 }),
-                Err(_) => Err("a command with a NUL byte cannot be run".to_owned()),
+                Err(_) => Err(ProgramError::NulByte),
             },
         }
     }
 
     /// Checks that the program exists and is executable, as far as possible without starting it.
-    pub fn check_exists(&self) -> Result<(), String> {
+    pub fn check_exists(&self) -> Result<(), ProgramError> {
         let word = Path::new(&self.words[0]);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut candidates = std::env::split_paths(&path).map(|directory| directory.join(word));
@@ -80,37 +79,36 @@ impl Program {
             return Ok(());
         }
         let is_name = word.components().count() == 1;
-        match is_name && candidates.any(|p| is_executable(&p)) || is_executable(word) {
-            true => Ok(()),
-            false if word.is_file() && !is_name => {
-                Err(self.start_error("the file is not executable"))
-            }
-            false => {
-                Err(self.start_error(format!("there is no such program{}", self.shell_hint())))
-            }
+        if is_name && candidates.any(|p| is_executable(&p)) || is_executable(word) {
+            return Ok(());
         }
+        let command = self.text.clone();
+        Err(match word.is_file() && !is_name {
+            true => ProgramError::NotExecutable { command },
+            false => ProgramError::NotFound { command, hint: self.shell_hint() },
+        })
     }
 
-    /// Returns the remedy if the words are meant for a shell; otherwise an empty text.
-    fn shell_hint(&self) -> String {
+    /// Returns the remedy if the words are meant for a shell.
+    fn shell_hint(&self) -> Option<ShellHint> {
         let first = &self.words[0];
         if is_assignment(first) {
-            return format!("; to set a variable, put env in front of {first}");
+            return Some(ShellHint::Assignment(first.clone()));
         }
         if SHELL_COMMANDS.contains(&first.as_str()) {
-            return format!("; {first} is a command of the shell: run it with sh -c");
+            return Some(ShellHint::ShellCommand(first.clone()));
         }
         if self.words.len() > 1 || !first.contains(char::is_whitespace) {
-            return String::new();
+            return None;
         }
-        match find_shell_syntax(first) {
-            Some(syntax) => format!("; {syntax} needs a shell: run it with sh -c"),
-            None => "; leave out the quotes around the whole command".to_owned(),
-        }
+        Some(match find_shell_syntax(first) {
+            Some(syntax) => ShellHint::Syntax(syntax.to_owned()),
+            None => ShellHint::QuotedCommand,
+        })
     }
 
     /// Formats an error message for a program that cannot be started.
-    pub fn start_error(&self, why: impl fmt::Display) -> String {
+    pub fn start_error(&self, why: impl std::fmt::Display) -> String {
         format!("cannot start {}: {why}", self.text)
     }
 
@@ -129,7 +127,7 @@ impl Program {
     /// # Errors
     ///
     /// Returns an error if the name cannot be part of an id.
-    pub fn with_name(self, name: &str) -> Result<Self, String> {
+    pub fn with_name(self, name: &str) -> Result<Self, ProgramError> {
         Ok(Self { given_name: Some(parse_program_name(name)?), ..self })
     }
 
@@ -152,7 +150,7 @@ impl Program {
     /// # Errors
     ///
     /// Returns an error if an argument contains a NUL byte.
-    pub fn with_arguments(self, arguments: Vec<String>) -> Result<Self, String> {
+    pub fn with_arguments(self, arguments: Vec<String>) -> Result<Self, ProgramError> {
         let words = [self.words.clone(), arguments].concat();
         let Self { text, words, .. } = Self::from_words(words)?;
         Ok(Self { text, words, ..self })
@@ -187,14 +185,12 @@ impl Program {
 /// # Errors
 ///
 /// Returns an error if the name is empty or too long, or has characters with a meaning in an id.
-pub fn parse_program_name(name: &str) -> Result<String, String> {
+pub fn parse_program_name(name: &str) -> Result<String, ProgramError> {
     let is_valid =
         (1..=MAX_NAME_CHARS).contains(&name.chars().count()) && name.chars().all(is_plain);
     match is_valid {
         true => Ok(name.to_owned()),
-        false => Err(format!(
-            "invalid name {name:?}: expected up to {MAX_NAME_CHARS} letters, digits, -, _ or ."
-        )),
+        false => Err(ProgramError::InvalidName(name.to_owned())),
     }
 }
 
@@ -413,9 +409,9 @@ fn is_executable(file: &Path) -> bool {
 }
 
 impl FromStr for Program {
-    type Err = String;
+    type Err = ProgramError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ProgramError> {
         Self::parse(text)
     }
 }
@@ -434,7 +430,7 @@ mod tests {
         for (text, expected) in
             [("", "empty"), ("'' x", "has no program"), ("a 'b", "open quote"), ("a\0b", "NUL")]
         {
-            let error = Program::parse(text).unwrap_err();
+            let error = Program::parse(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text:?}: {error}");
         }
     }
@@ -463,7 +459,7 @@ mod tests {
             ("./x `date`", "`date`"),
             ("~/x", "~/x"),
         ] {
-            let error = Program::parse(text).unwrap_err();
+            let error = Program::parse(text).unwrap_err().to_string();
             assert!(
                 error.contains(&format!("but contains {syntax}: run it with sh -c")),
                 "{error}"
@@ -486,7 +482,7 @@ mod tests {
     fn missing_program_hints_at_the_shell() {
         let error = |words: &[&str]| {
             let words = words.iter().map(|word| (*word).to_owned()).collect();
-            Program::from_words(words).unwrap().check_exists().unwrap_err()
+            Program::from_words(words).unwrap().check_exists().unwrap_err().to_string()
         };
         for (words, hint) in [
             (&["A=1", "./x"][..], "; to set a variable, put env in front of A=1"),
@@ -528,7 +524,7 @@ mod tests {
         let program = Program::parse("./x 1").unwrap();
         assert_eq!(program.clone().with_name("mine_1.2-x").unwrap().name(), "mine_1.2-x");
         for invalid in ["", "a b", "x@1ms", "a#2", &"x".repeat(41)] {
-            let error = program.clone().with_name(invalid).unwrap_err();
+            let error = program.clone().with_name(invalid).unwrap_err().to_string();
             assert!(error.starts_with(&format!("invalid name {invalid:?}: expected")), "{error}");
         }
     }

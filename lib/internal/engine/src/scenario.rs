@@ -16,6 +16,7 @@ use crate::subject::target::Target;
 mod round_length;
 mod run_plan;
 mod scenario_args;
+mod scenario_error;
 mod subject_pattern;
 mod tokio_runtime;
 
@@ -26,6 +27,7 @@ pub use run_plan::{
 pub use scenario_args::{
     DEFAULT_PERIOD, Length, ScenarioArgs, check_scenario_count, validate_count,
 };
+pub use scenario_error::ScenarioError;
 pub use subject_pattern::{
     Subjects, SubjectsParser, matches_glob, parse_subject, select_by_pattern, subject_name_parser,
     subject_parser,

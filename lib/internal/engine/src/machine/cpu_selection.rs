@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::machine::os;
-use cli::exit::{self, usage};
+use crate::machine::tuning_error::TuningError;
 
 /// Maximum number of a CPU, which is that of the largest kernels.
 const MAX_CPU: usize = 8_191;
@@ -24,10 +24,8 @@ impl CpuSelection {
     /// # Errors
     ///
     /// Returns an error if the platform cannot bind threads to CPUs.
-    pub fn numbers(&self) -> exit::Result<Vec<usize>> {
-        let Some(allowed) = os::affinity() else {
-            return Err(usage!("cannot measure each CPU: this platform does not bind threads"));
-        };
+    pub fn numbers(&self) -> Result<Vec<usize>, TuningError> {
+        let allowed = os::affinity().ok_or(TuningError::CannotBindThreads)?;
         match self {
             Self::Allowed => Ok(allowed),
             Self::List(cpus) => Ok(cpus.clone()),
@@ -37,9 +35,9 @@ impl CpuSelection {
 
 /// Parses `all`, or a list of numbers and ranges in the format of the kernel, such as `0-3,6`.
 impl FromStr for CpuSelection {
-    type Err = String;
+    type Err = TuningError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, TuningError> {
         if text == "all" {
             return Ok(Self::Allowed);
         }
@@ -48,11 +46,7 @@ impl FromStr for CpuSelection {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             match (parse_cpu(first), parse_cpu(last)) {
                 (Some(first), Some(last)) if first <= last => cpus.extend(first..=last),
-                _ => {
-                    return Err(format!(
-                        "invalid list of CPUs {text:?}: expected numbers and ranges such as 0-3,6, or all"
-                    ));
-                }
+                _ => return Err(TuningError::InvalidCpuList(text.to_owned())),
             }
         }
         cpus.sort_unstable();
@@ -86,14 +80,14 @@ mod tests {
         for (text, expected) in
             [("3", vec![3]), ("0-3,6", vec![0, 1, 2, 3, 6]), ("2,0-2", vec![0, 1, 2])]
         {
-            assert_eq!(text.parse(), Ok(CpuSelection::List(expected)), "{text}");
+            assert_eq!(text.parse::<CpuSelection>().unwrap(), CpuSelection::List(expected));
         }
-        assert_eq!("all".parse(), Ok(CpuSelection::Allowed));
+        assert_eq!("all".parse::<CpuSelection>().unwrap(), CpuSelection::Allowed);
         for text in
             ["", "a", "3-", "-3", "3-1", "1,,2", "0-8192", "+1", "1 2", "0-99999999999999999999"]
         {
             let error = text.parse::<CpuSelection>().unwrap_err();
-            assert!(error.starts_with("invalid list of CPUs"), "{error}");
+            assert!(error.to_string().starts_with("invalid list of CPUs"), "{error}");
         }
     }
 

@@ -7,3 +7,4 @@ pub mod os;
 pub mod setting;
 pub mod trace_marker;
 pub mod tuning;
+pub mod tuning_error;

@@ -10,8 +10,8 @@ use files::report::Change;
 
 use crate::machine::cpu_selection::CpuSelection;
 use crate::machine::os::{self, Sched};
+use crate::machine::tuning_error::{TuningError, UnusableCpu};
 use cli::completion::{plain_values, with_examples};
-use cli::exit::{self, usage};
 use cli::units::{format_exact_ns, to_ns};
 
 /// Returns the parser of an argument with a scheduling class.
@@ -44,7 +44,7 @@ impl Settings {
     }
 
     /// Applies the settings and returns the changes with the previous values.
-    pub fn apply(&self) -> exit::Result<Vec<Change>> {
+    pub fn apply(&self) -> Result<Vec<Change>, TuningError> {
         let mut changes = Vec::new();
         let mut record = |what: &str, from: String, to: String| {
             changes.push(Change { what: what.to_owned(), from, to })
@@ -59,21 +59,16 @@ impl Settings {
         if let Some(slack) = self.timer_slack {
             let slack_ns = to_ns(slack);
             let from = os::timer_slack_ns().map_or_else(unknown, format_exact_ns);
-            os::set_timer_slack_ns(slack_ns)
-                .map_err(|e| usage!("cannot set the timer slack: {e}; nothing was run"))?;
+            os::set_timer_slack_ns(slack_ns).map_err(TuningError::TimerSlack)?;
             record("timer slack of the measuring thread", from, format_exact_ns(slack_ns));
         }
         if self.mlock {
-            lock_memory().map_err(|e| {
-                usage!("cannot lock memory: {e}; it needs CAP_IPC_LOCK or a larger ulimit -l; nothing was run")
-            })?;
+            lock_memory().map_err(TuningError::LockMemory)?;
             record("memory of the process", "pageable".to_owned(), "locked".to_owned());
         }
         if let Some(class) = self.sched {
             let from = os::sched().unwrap_or_else(unknown);
-            os::set_sched(class).map_err(|e| {
-                usage!("cannot run as {class}: {e}; it needs {}; nothing was run", os::SCHED_NEEDS)
-            })?;
+            os::set_sched(class).map_err(|error| TuningError::Sched { class, error })?;
             record("scheduling class of the measuring thread", from, class.to_string());
         }
         Ok(changes)
@@ -90,15 +85,11 @@ pub fn lock_memory() -> io::Result<()> {
 }
 
 /// Binds the calling thread, and the threads that it starts later, to one CPU.
-pub fn bind(cpu: usize) -> exit::Result<()> {
+pub fn bind(cpu: usize) -> Result<(), TuningError> {
     if let Some(allowed) = os::affinity().filter(|allowed| !allowed.contains(&cpu)) {
-        let list: Vec<String> = allowed.iter().map(usize::to_string).collect();
-        let list = list.join(", ");
-        return Err(usage!(
-            "CPU {cpu} does not exist or is not in the affinity mask of this process, which has {list}; nothing was run"
-        ));
+        return Err(TuningError::CpuNotAllowed { cpu, allowed });
     }
-    os::bind(&[cpu]).map_err(|e| usage!("cannot bind to CPU {cpu}: {e}; nothing was run"))
+    os::bind(&[cpu]).map_err(|error| TuningError::Bind { cpu, error })
 }
 
 /// Checks that threads of this process can be bound to CPUs.
@@ -106,21 +97,21 @@ pub fn bind(cpu: usize) -> exit::Result<()> {
 /// # Errors
 ///
 /// Returns an error that names the first unusable CPU and the reason.
-pub fn check_cpus(cpus: &[usize]) -> exit::Result<()> {
+pub fn check_cpus(cpus: &[usize]) -> Result<(), TuningError> {
     let allowed = os::affinity().unwrap_or_default();
-    let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) else { return Ok(()) };
+    let is_forbidden = |cpu: &&usize| !allowed.contains(cpu);
+    let Some(&cpu) = cpus.iter().find(is_forbidden) else { return Ok(()) };
     let is_listed = |name: &str| {
         let list = std::fs::read_to_string(format!("/sys/devices/system/cpu/{name}")).ok()?;
-        Some(os::cpu_list(&list).contains(cpu))
+        Some(os::cpu_list(&list).contains(&cpu))
     };
     let reason = match (is_listed("present"), is_listed("online")) {
-        (Some(false), _) => "does not exist",
-        (_, Some(false)) => "is offline",
-        (Some(true), Some(true)) => "is outside of the affinity mask or the cpuset of this process",
-        _ => "does not exist or is outside of the affinity mask of this process",
+        (Some(false), _) => UnusableCpu::Missing,
+        (_, Some(false)) => UnusableCpu::Offline,
+        (Some(true), Some(true)) => UnusableCpu::Forbidden,
+        _ => UnusableCpu::MissingOrForbidden,
     };
-    let allowed = CpuSelection::List(allowed);
-    Err(usage!("CPU {cpu} {reason}; usable are {allowed}; nothing was run"))
+    Err(TuningError::UnusableCpu { cpu, reason, allowed: CpuSelection::List(allowed) })
 }
 
 impl fmt::Display for Sched {
@@ -134,18 +125,16 @@ impl fmt::Display for Sched {
 }
 
 impl FromStr for Sched {
-    type Err = String;
+    type Err = TuningError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, TuningError> {
         let (name, priority) = text.split_once(':').unwrap_or((text, ""));
         let priority = priority.parse().ok().filter(|p| (1..=99).contains(p));
         match (name, priority) {
             ("other", None) if text == "other" => Ok(Self::Other),
             ("fifo", Some(priority)) => Ok(Self::Fifo(priority)),
             ("rr", Some(priority)) => Ok(Self::RoundRobin(priority)),
-            _ => Err(format!(
-                "unknown scheduling class {text:?}; use other, fifo:N or rr:N with a priority from 1 to 99"
-            )),
+            _ => Err(TuningError::UnknownSched(text.to_owned())),
         }
     }
 }

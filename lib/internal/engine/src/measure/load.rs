@@ -14,7 +14,7 @@ use crate::measure::child::BackgroundProcess;
 use crate::measure::round::MeasuredRound;
 use crate::program::Program;
 use crate::scenario::Scenario;
-use cli::exit::{self, Error, usage};
+use cli::exit::{self, usage};
 use cli::units::to_ns;
 
 /// The loads of a plan, without duplicates.
@@ -122,7 +122,7 @@ impl RunningLoad {
                 )?);
             }
             (None, Load::Command(text)) => {
-                let program = Program::parse(text).map_err(Error::usage)?;
+                let program = Program::parse(text)?;
                 // A misspelled load is parsed as a command, so list the loads.
                 program.check_exists().map_err(|why| usage!("{why}; {OTHER_LOADS}"))?;
                 self.process = Some(BackgroundProcess::start(&program)?);

@@ -330,7 +330,7 @@ impl StartupCosts {
         let mut programs = Vec::new();
         for (index, scenario) in plan.scenarios.iter().enumerate() {
             if let Some(program) = scenario.subject.program() {
-                program.check_exists().map_err(Error::usage)?;
+                program.check_exists()?;
                 programs.push((index, (program, scenario.period_ns())));
             }
         }

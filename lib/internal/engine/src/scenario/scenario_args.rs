@@ -8,6 +8,7 @@ use crate::load::Load;
 use crate::machine::cpu_selection::CpuSelection;
 use crate::program::Program;
 use crate::scenario::round_length::{self, RoundLength};
+use crate::scenario::scenario_error::ScenarioError;
 use crate::scenario::tokio_runtime::Runtime;
 use crate::scenario::{Scenario, deduplicate};
 use crate::subject::target::Target;
@@ -290,10 +291,11 @@ pub fn check_scenario_count(count: usize) -> exit::Result<()> {
 }
 
 /// Checks that a number is from 1 to `max`. `what` names it in the error message.
-pub fn validate_count(what: &str, n: u64, max: u64) -> Result<u64, String> {
+pub fn validate_count(what: &str, n: u64, max: u64) -> Result<u64, ScenarioError> {
+    let what = what.to_owned();
     match n {
-        0 => Err(format!("invalid count of 0 {what}: expected at least 1")),
-        n if n > max => Err(format!("invalid count of {n} {what}: expected at most {max}")),
-        n => Ok(n),
+        0 => Err(ScenarioError::ZeroCount { what }),
+        count if count > max => Err(ScenarioError::LargeCount { what, count, max }),
+        count => Ok(count),
     }
 }

@@ -1,14 +1,15 @@
 //! Selection of subjects and other names by name or glob.
 
+use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 
+use crate::scenario::scenario_error::ScenarioError;
 use crate::subject::{self, SubjectInfo, script};
 use cli::completion::with_examples;
-use cli::suggest::did_you_mean;
 
 /// The subjects that match a name or a glob (`*`, `?`), in the order of the table. `all` matches
 /// every subject.
@@ -16,10 +17,10 @@ use cli::suggest::did_you_mean;
 pub struct Subjects(pub Vec<&'static SubjectInfo>);
 
 impl FromStr for Subjects {
-    type Err = String;
+    type Err = ScenarioError;
 
-    fn from_str(pattern: &str) -> Result<Self, String> {
-        if let Some(hidden) = script::find(pattern)? {
+    fn from_str(pattern: &str) -> Result<Self, ScenarioError> {
+        if let Some(hidden) = script::find(pattern).map_err(ScenarioError::Script)? {
             return Ok(Self(vec![hidden]));
         }
         let is_match = |e: &&SubjectInfo| pattern == "all" || matches_glob(pattern, e.name);
@@ -29,10 +30,7 @@ impl FromStr for Subjects {
             matches.retain(|e| subject::check_available(e.name).is_ok());
         }
         if matches.is_empty() {
-            let suggestion = did_you_mean(pattern, subject::ALL.iter().map(|e| e.name));
-            return Err(format!(
-                "unknown subject {pattern:?}; {suggestion}`osjitter list` shows all"
-            ));
+            return Err(ScenarioError::UnknownSubject(pattern.to_owned()));
         }
         Ok(Self(matches))
     }
@@ -67,7 +65,7 @@ pub fn subject_parser() -> impl TypedValueParser<Value = &'static SubjectInfo> {
 
 /// Returns a parser of a name that is usually that of a subject.
 pub fn subject_name_parser() -> impl TypedValueParser<Value = String> {
-    with_examples(|text: &str| Ok::<_, String>(text.to_owned()), subject_names)
+    with_examples(|text: &str| Ok::<_, Infallible>(text.to_owned()), subject_names)
 }
 
 fn subject_names() -> Vec<PossibleValue> {
@@ -88,10 +86,10 @@ impl Subjects {
 }
 
 /// Parses a name or a glob that matches exactly one subject.
-pub fn parse_subject(pattern: &str) -> Result<&'static SubjectInfo, String> {
+pub fn parse_subject(pattern: &str) -> Result<&'static SubjectInfo, ScenarioError> {
     match pattern.parse::<Subjects>()?.0[..] {
         [subject] => Ok(subject),
-        _ => Err(format!("{pattern:?} matches several subjects; name one")),
+        _ => Err(ScenarioError::SeveralSubjects { pattern: pattern.to_owned() }),
     }
 }
 
@@ -129,10 +127,14 @@ pub fn select_by_pattern<'a>(
     what: &str,
     patterns: &[String],
     names: &[&'a str],
-) -> Result<Vec<&'a str>, String> {
+) -> Result<Vec<&'a str>, ScenarioError> {
     let is_unknown = |p: &&String| !names.iter().any(|name| matches_glob(p, name));
     if let Some(unknown) = patterns.iter().find(is_unknown) {
-        return Err(format!("unknown {what} {unknown:?}; there are {}", names.join(", ")));
+        return Err(ScenarioError::UnknownName {
+            what: what.to_owned(),
+            pattern: unknown.clone(),
+            known: names.iter().map(|name| (*name).to_owned()).collect(),
+        });
     }
     let is_match =
         |name: &&str| patterns.is_empty() || patterns.iter().any(|p| matches_glob(p, name));

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::builder::TypedValueParser;
 
+use crate::scenario::scenario_error::ScenarioError;
 use cli::completion::{plain_values, with_examples};
 
 /// The runtime of a tokio subject: `current-thread`, `multi-thread` or `multi-thread:N`.
@@ -34,9 +35,9 @@ impl fmt::Display for Runtime {
 }
 
 impl FromStr for Runtime {
-    type Err = String;
+    type Err = ScenarioError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ScenarioError> {
         match (text, text.split_once(':')) {
             ("current-thread", _) => return Ok(Self::CurrentThread),
             ("multi-thread", _) => return Ok(Self::MultiThread(DEFAULT_WORKERS)),
@@ -47,8 +48,6 @@ impl FromStr for Runtime {
             }
             _ => {}
         }
-        Err(format!(
-            "unknown runtime {text:?}; use current-thread, multi-thread or multi-thread:N (N from 1 to {MAX_WORKERS})"
-        ))
+        Err(ScenarioError::UnknownRuntime(text.to_owned()))
     }
 }
