@@ -14,7 +14,7 @@ use engine::measure::load::Loads;
 use engine::measure::order::Observer;
 use engine::measure::program::StartupCosts;
 use engine::measure::record::{self, Conditions};
-use engine::measure::round::MeasuredRound;
+use engine::measure::round::RoundResult;
 use engine::scenario::{
     Length, Plan, Runtime, Scenario, ScenarioArgs, Subjects, check_scenario_count, draw_seed,
 };
@@ -517,7 +517,7 @@ impl Observer for SearchObserver {
         self.progress.show(&scenario.id, index);
     }
 
-    fn after_round(&mut self, _: &Scenario, _: &Result<MeasuredRound, String>) {
+    fn after_round(&mut self, _: &Scenario, _: &RoundResult) {
         self.progress.step();
     }
 

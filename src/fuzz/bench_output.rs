@@ -15,7 +15,7 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
                 check(&results);
                 is_accepted |= !results.is_empty();
             }
-            Err(reason) => reasons += &reason,
+            Err(error) => reasons += &error.to_string(),
         }
     }
     if is_accepted { Ok(()) } else { Err(Error::usage(reasons)) }

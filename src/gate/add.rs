@@ -12,7 +12,6 @@ use cli::exit::{self, Error, ExitStatus, usage};
 use cli::file_io;
 use cli::terminal;
 use engine::machine::{host, os, tuning};
-use engine::measure::child::RunFailure;
 use files::environment::EnvironmentKey;
 use files::file::File as _;
 use files::gate::baseline::{Baseline, MAX_SESSIONS, SCHEMA, SESSION_PAIRS, Session};
@@ -89,7 +88,7 @@ impl<'a> AddRequest<'a> {
         terminal::note(self.quiet, &format!("a session of {subject}: {seconds:.0}s"));
         let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let (mut pairs, reason) = self.plan.measure(stop, self.quiet);
-        if let Some(failure) = pairs.failure.take().and_then(RunFailure::message) {
+        if let Some(failure) = pairs.failure.take() {
             return Err(Error::measure(format!("{failure}; no session was added to {name}")));
         }
         if reason.is_some() || stop.load(Ordering::Relaxed) {

@@ -9,7 +9,6 @@ use cli::exit::{self, Error, usage};
 use cli::time::format_time;
 use cli::words::pluralize;
 use engine::machine::{host, tuning};
-use engine::measure::child::RunFailure;
 use engine::scenario::parse_subject;
 use files::environment::{Difference, EnvironmentKey};
 use files::fitness::Fitness;
@@ -88,7 +87,7 @@ impl Question for BaselineTest {
         gate.report_left_over(pairs.left_over());
         gate.verdict.baseline = Some(self.verdict(&pairs, metrics, reason, gate.cpus()));
         if reason.is_some() {
-            gate.mark_partial(pairs.failure.take().and_then(RunFailure::message));
+            gate.mark_partial(pairs.failure.take().map(|failure| failure.to_string()));
         }
         Ok(())
     }

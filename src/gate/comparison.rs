@@ -26,6 +26,7 @@ use crate::gate::design::{
     build_scenario, periods_or_default, plan_looks,
 };
 use crate::gate::explain::{self, MetricView, percentile_lift};
+use crate::gate::pair_failure::PairFailure;
 use crate::gate::pairs::{CollectedPairs, PairCollection};
 use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::screen::{self, MAX_SCREEN_TIME, Screen, ScreenDeadline, warn_of_few_pairs};
@@ -392,12 +393,15 @@ fn judge_test(
     let collection =
         PairCollection { stop: &gate.stop, quiet: gate.quiet, keep_ticks: true, is_enough };
     let pairs = collection.run(test);
-    if let (Some(RunFailure::NotStarted(message)), []) = (&pairs.failure, &pairs.values[..]) {
-        return Err(Error::usage(message.clone()));
+    let failure = pairs.failure.as_ref();
+    if let Some(PairFailure::Program(not_started @ RunFailure::NotStarted { .. })) = failure
+        && pairs.values.is_empty()
+    {
+        return Err(not_started.clone().into());
     }
     let verdict = pair_verdict(test, &pairs, &looks, gate.cpus());
     if matches!(verdict.reason, Some(Reason::Interrupted | Reason::NotMeasured)) {
-        gate.mark_partial(pairs.failure.clone().and_then(RunFailure::message));
+        gate.mark_partial(failure.map(|failure| failure.to_string()));
     }
     gate.record_fitness(Fitness::from_tally(&pairs.tally, gate.verdict.host.cpus_online));
     warn_of_duet_steal(&verdict, gate);

@@ -13,7 +13,7 @@ use engine::measure::load::Loads;
 use engine::measure::order::Observer;
 use engine::measure::program::StartupCosts;
 use engine::measure::record::{self, Conditions};
-use engine::measure::round::MeasuredRound;
+use engine::measure::round::RoundResult;
 use engine::scenario::{Length, Plan, Scenario, draw_seed, parse_subject};
 use files::file::File as _;
 use files::gate::limit::rate::{MeasuredRate, UnknownRate};
@@ -442,7 +442,7 @@ impl Observer for ShowProgress {
         self.0.show(&scenario.id, index);
     }
 
-    fn after_round(&mut self, _: &Scenario, _: &Result<MeasuredRound, String>) {
+    fn after_round(&mut self, _: &Scenario, _: &RoundResult) {
         self.0.step();
     }
 }

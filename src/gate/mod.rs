@@ -17,6 +17,7 @@ mod explain;
 pub mod formats;
 mod limits;
 mod live_estimate;
+mod pair_failure;
 mod pairs;
 mod question;
 mod rate_limits;

@@ -4,7 +4,6 @@
 //! partner arrives; then both are reduced to the values that the gate compares. Collection ends
 //! when the decision function is satisfied, when the user interrupts, or when a side fails.
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -20,7 +19,7 @@ use engine::measure::order::{self, Observer};
 use engine::measure::pair_turns::{PairTurn, pair_turns};
 use engine::measure::program::StartupCosts;
 use engine::measure::program_output;
-use engine::measure::round::MeasuredRound;
+use engine::measure::round::{MeasuredRound, RoundResult};
 use engine::program::Program;
 use engine::scenario::{Plan, Scenario};
 use engine::subject::RuntimeKind;
@@ -35,6 +34,7 @@ use jitterstat::gate::{Side, Sides};
 
 use crate::gate::design::{PairSource, PairTest};
 use crate::gate::live_estimate::show_estimate;
+use crate::gate::pair_failure::PairFailure;
 
 /// Pairs without a tick on one side that are tolerated before the gate gives up, in addition to a
 /// tenth of the others.
@@ -59,8 +59,8 @@ pub struct CollectedPairs {
     pub tally: Tally,
     /// Number of processes that the program of each side left running, and that were killed.
     pub killed_processes: Sides<u64>,
-    /// Why collection ended early, if a side failed. The message names the side.
-    pub failure: Option<RunFailure>,
+    /// Why collection ended early, if a side failed.
+    pub failure: Option<PairFailure>,
 }
 
 /// The two rounds of a pair.
@@ -257,13 +257,12 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         self.pairs.empty_pairs += 1;
         let max_empty_pairs = MAX_EMPTY_PAIRS + self.pairs.values.len() as u64 / 10;
         if self.pairs.empty_pairs > max_empty_pairs {
-            self.fail(side, "round after round delivered no tick");
+            self.fail(PairFailure::NoTicks { side: self.test.names[side].clone() });
         }
     }
 
-    fn fail(&mut self, side: Side, reason: impl Display) {
-        let message = format!("{}: {reason}", self.test.names[side]);
-        self.pairs.failure = Some(RunFailure::Failed(message));
+    fn fail(&mut self, failure: PairFailure) {
+        self.pairs.failure = Some(failure);
         self.is_done = true;
     }
 
@@ -273,7 +272,9 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
             self.progress.show(programs[side].text(), pair);
             if let Err(failure) = self.run_program_round(side, slot, &programs[side], stop) {
                 // An interrupted program has not failed.
-                self.pairs.failure = Some(failure).filter(|f| *f != RunFailure::Interrupted);
+                if !matches!(failure, RunFailure::Interrupted) {
+                    self.pairs.failure = Some(PairFailure::Program(failure));
+                }
                 return;
             }
             if self.is_done {
@@ -328,11 +329,14 @@ impl<F: FnMut(&[Pair]) -> bool> Observer for PairCollector<'_, F> {
         self.progress.show(&scenario.id, index);
     }
 
-    fn after_round(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>) {
+    fn after_round(&mut self, scenario: &Scenario, result: &RoundResult) {
         let is_base = scenario.id == self.test.names.base;
         let side = if is_base { Side::Base } else { Side::Candidate };
         match result {
-            Err(reason) => self.fail(side, reason),
+            Err(error) => {
+                let side = self.test.names[side].clone();
+                self.fail(PairFailure::Round { side, error: error.clone() });
+            }
             // Discard an interrupted round.
             Ok(round) if round.stopped => {}
             Ok(round) => {

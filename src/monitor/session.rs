@@ -176,7 +176,8 @@ impl Session {
         let late_from = self.late_threshold(&scenario);
         let rule = LateRule::new(&self.setup.limits, &LoopId::from(&scenario));
         let late_ticks = self.flight.as_ref().zip(rule).map(|(flight, rule)| flight.new_log(rule));
-        let running = MeteredLoop::start(&scenario, phase, late_from, late_ticks.clone())?;
+        let running = MeteredLoop::start(&scenario, phase, late_from, late_ticks.clone())
+            .map_err(|error| error.to_string())?;
         self.probes_started += 1;
         self.probes.push(Probe {
             number: self.probes_started,
@@ -289,7 +290,8 @@ impl Session {
         for mut probe in finished {
             self.probes_ended += 1;
             self.ended_loops.push(LoopId::from(&probe.scenario));
-            let reason = probe.running.stop().unwrap_or("without a reason".to_owned());
+            let failure = probe.running.stop().map(|error| error.to_string());
+            let reason = failure.unwrap_or("without a reason".to_owned());
             note(false, &format!("{} has ended: {reason}", probe.scenario.id));
         }
     }

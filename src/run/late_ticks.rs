@@ -290,7 +290,7 @@ impl CommandRunner {
         self.summary.started += 1;
         let result = child::run_to_completion(&self.program, &variables, COMMAND_TIMEOUT);
         if let Err(why) = result {
-            self.summary.failure.get_or_insert(why);
+            self.summary.failure.get_or_insert(why.to_string());
         }
     }
 }

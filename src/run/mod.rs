@@ -27,8 +27,8 @@ use engine::measure::late_watch::LateWatch;
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
 use engine::measure::program::{DEFAULT_START_TIMEOUT, StartupCosts};
-use engine::measure::record::{self, Conditions, RoundResult};
-use engine::measure::round::MeasuredRound;
+use engine::measure::record::{self, Conditions, RecordedRound};
+use engine::measure::round::RoundResult;
 use engine::scenario::{Plan, Scenario, ScenarioArgs};
 use files::file::File as _;
 use files::fitness::Verdict;
@@ -133,7 +133,7 @@ impl<'a> Session<'a> {
         let mut stream = (args.format == Format::Jsonl).then(|| RoundStream::new(&stop));
         let mut report = match &mut stream {
             Some(stream) => {
-                let mut listener = |id: &str, result: RoundResult<'_>| stream.add(id, result);
+                let mut listener = |id: &str, result: RecordedRound<'_>| stream.add(id, result);
                 let listener = Some(&mut listener as &mut record::RoundListener<'_>);
                 record::measure(&plan, conditions, &mut loads, &stop, &mut observer, listener)
             }
@@ -199,7 +199,7 @@ impl Observer for RunObserver<'_> {
         self.view.start_round(self.scenario_index(scenario));
     }
 
-    fn after_round(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>) {
+    fn after_round(&mut self, scenario: &Scenario, result: &RoundResult) {
         if let (Some(late), Ok(round)) = (&mut self.late, result) {
             late.add(scenario, round);
         }

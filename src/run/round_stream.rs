@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cli::exit::{Error, Result};
-use engine::measure::record::RoundResult;
+use engine::measure::record::RecordedRound;
 use files::file::to_json_line;
 use files::report::{Report, Round};
 use serde::Serialize;
@@ -53,14 +53,15 @@ impl RoundStream {
     }
 
     /// Writes the result of a round.
-    pub fn add(&mut self, subject: &str, result: RoundResult<'_>) {
+    pub fn add(&mut self, subject: &str, result: RecordedRound<'_>) {
         match result {
-            RoundResult::Rounds(rounds) => {
+            RecordedRound::Rounds(rounds) => {
                 for round in &rounds {
                     self.write(&StreamLine::Round { schema: SCHEMA, subject, round });
                 }
             }
-            RoundResult::Failed(reason) => {
+            RecordedRound::Failed(error) => {
+                let reason = &error.to_string();
                 self.write(&StreamLine::Failed { schema: SCHEMA, subject, reason });
             }
         }

@@ -39,7 +39,7 @@ impl Target {
     /// Returns the reason for which the target has ended, if it has.
     fn exit_reason(&mut self) -> Option<String> {
         match self {
-            Self::Program(_, child) => child.exit_reason(),
+            Self::Program(_, child) => child.try_exit().map(|exit| exit.to_string()),
             Self::Process(process) => {
                 if os::process_threads(*process).is_empty() {
                     Some("ended by itself".to_owned())

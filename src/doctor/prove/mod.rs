@@ -28,7 +28,7 @@ use engine::measure::load::Loads;
 use engine::measure::order::Observer;
 use engine::measure::program::StartupCosts;
 use engine::measure::record::{self, Conditions};
-use engine::measure::round::MeasuredRound;
+use engine::measure::round::RoundResult;
 use engine::measure::trial_commands::TrialCommands;
 use engine::scenario::{self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArgs, parse_subject};
 use engine::subject::{RuntimeKind, SubjectInfo};
@@ -270,7 +270,7 @@ impl Observer for ProofObserver {
         self.failure = self.failure.take().or(applied.err());
     }
 
-    fn after_round(&mut self, scenario: &Scenario, _: &Result<MeasuredRound, String>) {
+    fn after_round(&mut self, scenario: &Scenario, _: &RoundResult) {
         let restored = self.switch.restore(&scenario.id);
         self.failure = self.failure.take().or(restored.err());
         self.progress.step();

@@ -70,7 +70,8 @@ impl SettingSwitch {
         let trial = self.trials.get(id);
         if let Some(process) = &mut self.process {
             let commands = trial.and_then(|trial| trial.commands.as_ref());
-            process.change(commands.unwrap_or(&self.no_change))?;
+            let changed = process.change(commands.unwrap_or(&self.no_change));
+            changed.map_err(|error| error.to_string())?;
         }
         if let Some(trial) = trial {
             self.guard = Some(trial.setting.hold().map_err(|error| describe(id, &error))?);
@@ -86,7 +87,7 @@ impl SettingSwitch {
     pub fn restore(&mut self, id: &str) -> Result<(), String> {
         let released = self.guard.take().map_or(Ok(()), SettingGuard::release);
         if let Some(process) = &mut self.process {
-            process.undo()?;
+            process.undo().map_err(|error| error.to_string())?;
         }
         released.map_err(|error| describe(id, &error))
     }

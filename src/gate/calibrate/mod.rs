@@ -15,7 +15,6 @@ use cli::file_io;
 use cli::terminal;
 use cli::units;
 use engine::machine::{host, tuning};
-use engine::measure::child::RunFailure;
 use engine::program::Program;
 use files::environment::EnvironmentKey;
 use files::file::File;
@@ -187,7 +186,7 @@ fn build_calibration(
         started_utc: measurement.started_utc,
         duration_ns: pairs.duration_ns(),
         partial,
-        failure: pairs.failure.clone().and_then(RunFailure::message),
+        failure: pairs.failure.as_ref().map(|failure| failure.to_string()),
         environment: EnvironmentKey::from_host(&measurement.host),
         subject: test.names.base.clone(),
         plan: CalibrationPlan::new(&test.design, &test.rules),

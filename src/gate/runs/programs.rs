@@ -8,7 +8,7 @@ use cli::terminal::progress::Progress;
 use cli::time::format_time;
 use cli::units::format_exact_duration;
 use engine::measure::benches::{BenchRequest, RunLength};
-use engine::measure::child::{self, RunFailure, RunRequest, Series};
+use engine::measure::child::{self, ProgramFault, RunFailure, RunRequest, Series};
 use engine::measure::metric::{self, MetricSpec, ProgramMetric, RunValues};
 use engine::measure::pair_turns::{PairTurn, pair_turns};
 use engine::program::Program;
@@ -74,7 +74,7 @@ pub enum StopReason {
 impl From<RunFailure> for StopReason {
     fn from(failure: RunFailure) -> Self {
         match failure {
-            RunFailure::NotStarted(message) => Self::Refused(Error::usage(message)),
+            RunFailure::NotStarted { .. } => Self::Refused(failure.into()),
             failure => Self::RunFailed(failure),
         }
     }
@@ -83,8 +83,8 @@ impl From<RunFailure> for StopReason {
 /// Refuses a program that fails before anything is judged.
 fn refuse_failure(failure: RunFailure) -> StopReason {
     match failure {
-        RunFailure::Interrupted | RunFailure::NoResources(_) => StopReason::RunFailed(failure),
-        failure => StopReason::Refused(Error::usage(failure.message().unwrap_or_default())),
+        RunFailure::Interrupted | RunFailure::NoResources { .. } => StopReason::RunFailed(failure),
+        failure => StopReason::Refused(failure.into()),
     }
 }
 
@@ -126,7 +126,7 @@ impl Programs {
         max_run_time: Option<Duration>,
         seed: u64,
     ) -> exit::Result<Self> {
-        let benches = metric::bench_request(&args.metric, length).map_err(Error::usage)?;
+        let benches = metric::bench_request(&args.metric, length)?;
         let sides = match &benches {
             Some(benches) => Sides {
                 base: with_bench_flags(sides.base, benches)?,
@@ -173,7 +173,7 @@ impl Programs {
     /// Returns an error if a run fails or is interrupted: there is nothing to judge then.
     pub fn warm_up(&self, stop: &AtomicBool) -> Result<FirstRuns, StopReason> {
         self.first_runs(stop).map_err(|failure| match failure {
-            RunFailure::TimeOver(_) if self.is_deadline_over() => {
+            RunFailure::TimedOut { .. } if self.is_deadline_over() => {
                 StopReason::Refused(screen::long_run_error())
             }
             failure => refuse_failure(failure),
@@ -324,7 +324,7 @@ impl Programs {
             let run = self.run(side, limit, stop).inspect(|run| runs.count(run.left_over));
             match run.and_then(|run| self.metric_values(side, metrics, &run.values)) {
                 Ok(side_values) => half_pair[side] = Some(side_values),
-                Err(RunFailure::TimeOver(_)) if self.is_deadline_over() => break,
+                Err(RunFailure::TimedOut { .. }) if self.is_deadline_over() => break,
                 Err(failure) => {
                     runs.result = Err(failure);
                     break;
@@ -348,10 +348,8 @@ impl Programs {
         metrics: &[ProgramMetric],
         run: &RunValues,
     ) -> Result<Vec<f64>, RunFailure> {
-        let values: Result<Vec<f64>, String> =
-            metrics.iter().map(|metric| metric.value(run)).collect();
-        let name = self.sides[side].text();
-        values.map_err(|reason| RunFailure::Failed(format!("{name}: {reason}")))
+        let values = metrics.iter().map(|metric| metric.value(run)).collect::<Result<_, _>>();
+        values.map_err(|error| RunFailure::new(&self.sides[side], ProgramFault::Metric(error)))
     }
 }
 

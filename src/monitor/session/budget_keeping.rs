@@ -90,7 +90,7 @@ impl Session {
             probe.running.request_stop();
         }
         let failures: Vec<Option<String>> =
-            changed.iter_mut().map(|probe| probe.running.stop()).collect();
+            changed.iter_mut().map(|probe| Some(probe.running.stop()?.to_string())).collect();
         self.ended_loops.extend(changed.iter().map(|probe| LoopId::from(&probe.scenario)));
         // The last ticks, since no later poll will see these meters.
         self.accumulator.record(changed.iter().map(Probe::poll));

@@ -167,9 +167,9 @@ pub const FAULT_LINES: &[FaultLine] = &[
     call(&WORKERS, "thread", "EAGAIN", &[From(2), From(3), From(4), From(22)],
         Fails(&["os-interval"], "Resource temporarily unavailable")),
     call(&CONTROL, "thread", "EAGAIN", ONCE, Stopped("cannot watch for Ctrl-C: Resource temporarily unavailable")),
-    call(&PROGRAM, "thread", "EAGAIN", &[Middle, End], Fails(&["program"], "no thread to watch it")),
-    call(&LOADED, "thread", "EAGAIN", &[End], Stopped("no thread to watch it")),
-    call(&DUET, "thread", "EAGAIN", &[Middle, End], NotMeasured("no thread for two at once")),
+    call(&PROGRAM, "thread", "EAGAIN", &[Middle, End], Fails(&["program"], "cannot start the watcher thread")),
+    call(&LOADED, "thread", "EAGAIN", &[End], Stopped("cannot start the watcher thread")),
+    call(&DUET, "thread", "EAGAIN", &[Middle, End], NotMeasured("cannot start the second thread")),
     call(&MONITOR, "thread", "EAGAIN", EDGES, Says("Resource temporarily unavailable")),
     // Kernel statistics: without them, some figures are missing.
     call(&TIMERS, "getrusage", "EPERM", ALWAYS, Unharmed),
@@ -216,7 +216,7 @@ pub const FAULT_LINES: &[FaultLine] = &[
     call(&LOADED, "execve", "ENOENT", ONCE, Stopped("cannot be started")),
     call(&GATED, "fork", "EAGAIN", &[Middle, End], NotMeasured("cannot start sh")),
     call(&GATED, "read@/series", "EIO", &[Middle, End], NotMeasured("cannot be read")),
-    call(&GATED, "thread", "EAGAIN", &[Middle, End], NotMeasured("no thread to watch it")),
+    call(&GATED, "thread", "EAGAIN", &[Middle, End], NotMeasured("cannot start the watcher thread")),
     call(&GATED, "pipe", "ENFILE", &[Middle, End], NotMeasured("Too many open files in system")),
     // Gates with built-in subjects.
     call(&GATE, "timerfd_create", "EMFILE", EDGES, NotMeasured(DESCRIPTORS)),

@@ -119,7 +119,12 @@ fn malformed_benches_are_rejected() {
     let broken = "bench sum 400; echo '{\"iters\":[1]' >\"$CRITERION_HOME/sum/new/sample.json\"";
     let zero = "bench sum 400; echo '{\"iters\":[0],\"times\":[0]}' >\"$CRITERION_HOME/sum/new/sample.json\"";
     for (a, b, args, says) in [
-        (good, broken, &["--metric", "criterion"][..], "sum: sample.json is not one of Criterion"),
+        (
+            good,
+            broken,
+            &["--metric", "criterion"][..],
+            "sum: sample.json was not written by Criterion",
+        ),
         (zero, good, &["--metric", "criterion"], "the times of \"sum\" are invalid"),
         (good, "true", &["--metric", "criterion"], "it ran no benchmark: expected files of Criter"),
         (good, good, &["--metric", "libtest"], "expected lines like `test sort ... bench:"),

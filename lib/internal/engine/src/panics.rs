@@ -5,6 +5,8 @@
 
 use std::any::Any;
 use std::cell::Cell;
+use std::error::Error;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, PanicHookInfo};
 
 /// Name of the worker threads of runtimes, which catch the panics on these threads.
@@ -16,20 +18,32 @@ thread_local! {
 }
 
 /// Calls a function and converts a panic to an error.
-pub fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+pub fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, RuntimePanic> {
     let before = IS_CAUGHT.replace(true);
     let result = std::panic::catch_unwind(AssertUnwindSafe(run));
     IS_CAUGHT.set(before);
-    result.map_err(|panic| format!("its runtime panicked: {}", panic_message(&*panic)))
+    result.map_err(|panic| RuntimePanic::new(&*panic))
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or(panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("without a message")
+/// A panic of a runtime, with its message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuntimePanic(Option<String>);
+
+impl RuntimePanic {
+    fn new(panic: &(dyn Any + Send)) -> Self {
+        let literal = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        Self(panic.downcast_ref::<String>().cloned().or(literal))
+    }
 }
+
+impl fmt::Display for RuntimePanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = self.0.as_deref().unwrap_or("without a message");
+        write!(f, "its runtime panicked: {message}")
+    }
+}
+
+impl Error for RuntimePanic {}
 
 /// Returns the output of a task. If the task panicked, resumes the panic on this thread.
 pub fn join_or_resume_unwind<T>(result: Result<T, tokio::task::JoinError>) -> T {

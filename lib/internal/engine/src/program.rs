@@ -107,11 +107,6 @@ impl Program {
         })
     }
 
-    /// Formats an error message for a program that cannot be started.
-    pub fn start_error(&self, why: impl std::fmt::Display) -> String {
-        format!("cannot start {}: {why}", self.text)
-    }
-
     /// Returns the command line as it was given.
     pub fn text(&self) -> &str {
         &self.text

@@ -1,5 +1,7 @@
 //! Marks of a program in the trace of the kernel.
 
+use std::error::Error;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 
@@ -14,7 +16,7 @@ pub struct TraceMarker(File);
 
 impl TraceMarker {
     /// Opens the file and writes a first mark to check that this is possible.
-    pub fn open(first: &str) -> Result<Self, String> {
+    pub fn open(first: &str) -> Result<Self, TraceMarkerError> {
         let mut refused = None;
         for directory in TRACEFS_DIRECTORIES {
             let file = format!("{directory}/trace_marker");
@@ -22,15 +24,12 @@ impl TraceMarker {
             match marker.and_then(|marker| marker.mark(format_args!("{first}")).map(|()| marker)) {
                 Ok(marker) => return Ok(marker),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => _ = refused.get_or_insert_with(|| explain_error(&file, &error)),
+                Err(error) => {
+                    _ = refused.get_or_insert(TraceMarkerError::Unwritable { file, error })
+                }
             }
         }
-        let missing = if cfg!(target_os = "linux") {
-            "tracefs is not mounted; as root: mount -t tracefs tracefs /sys/kernel/tracing"
-        } else {
-            "only Linux has tracefs"
-        };
-        Err(refused.unwrap_or_else(|| missing.to_owned()))
+        Err(refused.unwrap_or(TraceMarkerError::NoTracefs))
     }
 
     /// Writes a line to the trace with one system call and without allocating.
@@ -45,17 +44,44 @@ impl TraceMarker {
     }
 }
 
-fn explain_error(file: &str, error: &io::Error) -> String {
-    /// Error of an open descriptor while tracing is off.
-    const EBADF: i32 = 9;
-    let hint = match error.kind() {
-        ErrorKind::PermissionDenied => {
-            "it needs root, or a tracefs that is mounted with one of your groups"
+/// Reason why the trace cannot be marked.
+#[derive(Debug)]
+pub enum TraceMarkerError {
+    NoTracefs,
+    Unwritable { file: String, error: io::Error },
+}
+
+impl fmt::Display for TraceMarkerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Error of an open descriptor while tracing is off.
+        const EBADF: i32 = 9;
+        let (file, error) = match self {
+            Self::NoTracefs if cfg!(target_os = "linux") => {
+                return f.write_str(
+                    "tracefs is not mounted; as root: mount -t tracefs tracefs /sys/kernel/tracing",
+                );
+            }
+            Self::NoTracefs => return f.write_str("only Linux has tracefs"),
+            Self::Unwritable { file, error } => (file, error),
+        };
+        let hint = match error.kind() {
+            ErrorKind::PermissionDenied => {
+                "it needs root, or a tracefs that is mounted with one of your groups"
+            }
+            _ if error.raw_os_error() == Some(EBADF) => {
+                "tracing is off; switch it on with: echo 1 > tracing_on"
+            }
+            _ => "check whether a shell can write to it",
+        };
+        write!(f, "cannot write {file}: {error}; {hint}")
+    }
+}
+
+impl Error for TraceMarkerError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NoTracefs => None,
+            Self::Unwritable { error, .. } => Some(error),
         }
-        _ if error.raw_os_error() == Some(EBADF) => {
-            "tracing is off; switch it on with: echo 1 > tracing_on"
-        }
-        _ => "check whether a shell can write to it",
-    };
-    format!("cannot write {file}: {error}; {hint}")
+    }
 }

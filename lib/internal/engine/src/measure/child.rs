@@ -3,12 +3,14 @@
 //! A program has a time limit, and is ended with everything that it has started.
 
 mod background;
+mod background_error;
 mod observed_run;
+mod run_failure;
 mod session;
 mod stderr_tail;
 
+use std::error::Error;
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +18,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use jitterstat::series;
 
@@ -23,13 +26,12 @@ use crate::machine::os::{self, ProcessTreeExit, StartedTree, TreeUsage};
 use crate::measure::scratch::ScratchDirectory;
 use crate::measure::supervisor;
 use crate::program::Program;
-use cli::exit;
-use cli::units;
-
-use stderr_tail::StderrTail;
+use stderr_tail::{StderrQuote, StderrTail};
 
 pub use background::BackgroundProcess;
+pub use background_error::{BackgroundError, EarlyExit};
 pub use observed_run::{MIN_READ_LENGTH, read_settings};
+pub use run_failure::{ProgramExit, ProgramFault, RunFailure, RunStep};
 pub use session::{Probe, ProgramSession, SessionRound, probe};
 
 /// Interval at which interrupts are polled.
@@ -78,66 +80,6 @@ pub enum Series {
     TicksWithTimes,
 }
 
-/// Reason why a run has no result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunFailure {
-    /// The stop flag was set.
-    Interrupted,
-    /// The program does not exist or cannot be started.
-    NotStarted(String),
-    /// The system has no processes, files or memory left, so the program may be right.
-    NoResources(String),
-    /// The program does not tick at the requested period.
-    OtherPeriod(String),
-    /// The program wrote another number of ticks than requested.
-    OtherTicks(String),
-    /// The program was ended at its time limit.
-    TimeOver(String),
-    /// The program failed, or did not write the requested series.
-    Failed(String),
-}
-
-impl RunFailure {
-    /// Returns the message for the user, or `None` for an interrupt.
-    pub fn message(self) -> Option<String> {
-        match self {
-            Self::Interrupted => None,
-            Self::NotStarted(why)
-            | Self::NoResources(why)
-            | Self::OtherPeriod(why)
-            | Self::OtherTicks(why)
-            | Self::TimeOver(why)
-            | Self::Failed(why) => Some(why),
-        }
-    }
-
-    /// Converts an error of the system while a program runs, or while its output is read.
-    pub fn from_io(error: &io::Error, reason: String) -> Self {
-        if exit::is_out_of_resources(error) {
-            Self::NoResources(reason)
-        } else {
-            Self::Failed(reason)
-        }
-    }
-
-    /// Adds the program to the reason of a failed run.
-    pub fn for_program(self, program: &Program) -> Self {
-        match self {
-            Self::Failed(reason) => Self::Failed(format!("{}: {reason}", program.text())),
-            Self::TimeOver(reason) => Self::TimeOver(format!("{}: {reason}", program.text())),
-            Self::NoResources(reason) => Self::NoResources(format!("{}: {reason}", program.text())),
-            other => other,
-        }
-    }
-}
-
-/// Bad output of a program.
-impl From<String> for RunFailure {
-    fn from(reason: String) -> Self {
-        Self::Failed(reason)
-    }
-}
-
 /// A run that exited with 0, and the directory to which it wrote.
 pub struct CompletedRun {
     run: RunGuard,
@@ -162,8 +104,8 @@ impl CompletedRun {
     }
 
     /// Quotes the end of standard error.
-    pub fn quote_stderr(self) -> String {
-        self.stderr_tail.map_or_else(String::new, StderrTail::quote)
+    pub fn quote_stderr(self) -> StderrQuote {
+        self.stderr_tail.map(StderrTail::quote).unwrap_or_default()
     }
 
     /// Returns the path to which the program was told to write.
@@ -247,37 +189,17 @@ struct StartedRun {
     started: Instant,
 }
 
-/// Reason why a program was not started.
-enum StartError {
-    NoScratchDir(io::Error),
-    NoProcess(io::Error),
-}
-
-impl StartError {
-    pub fn for_program(self, program: &Program) -> RunFailure {
-        match self {
-            Self::NoScratchDir(e) | Self::NoProcess(e) if exit::is_out_of_resources(&e) => {
-                RunFailure::NoResources(program.start_error(e))
-            }
-            Self::NoScratchDir(e) | Self::NoProcess(e) => {
-                RunFailure::NotStarted(program.start_error(e))
-            }
-        }
-    }
-}
-
 /// Starts the command that `prepare` creates from the path of the directory.
 ///
 /// The list of runs is locked from before the directory exists until the run is in the list, so
 /// that an interrupt finds every run.
-fn start_run(prepare: impl FnOnce(&Path) -> io::Result<Command>) -> Result<StartedRun, StartError> {
+fn start_run(prepare: impl FnOnce(&Path) -> io::Result<Command>) -> io::Result<StartedRun> {
     let mut active = active_runs();
-    supervisor::start().map_err(StartError::NoProcess)?;
-    let scratch = ScratchDirectory::new().map_err(StartError::NoScratchDir)?;
-    let mut command = prepare(scratch.path()).map_err(StartError::NoScratchDir)?;
+    supervisor::start()?;
+    let scratch = ScratchDirectory::new()?;
+    let mut command = prepare(scratch.path())?;
     supervisor::register_program(scratch.path(), &mut command);
-    let StartedTree { tree, stderr, started } =
-        os::ProcessTree::start(&mut command).map_err(StartError::NoProcess)?;
+    let StartedTree { tree, stderr, started } = os::ProcessTree::start(&mut command)?;
     supervisor::register_group(tree.id());
     let scratch_path = scratch.path().to_owned();
     let run = Arc::new(Run { tree, scratch: Mutex::new(Some(scratch)), scratch_path });
@@ -310,10 +232,6 @@ pub fn run(
     run_prepared(program, request, stop, |_| ())
 }
 
-fn io_failure(program: &Program, error: &io::Error) -> RunFailure {
-    RunFailure::from_io(error, error.to_string()).for_program(program)
-}
-
 /// Like [`run`]; `adjust` changes the command before it is started.
 fn run_prepared(
     program: &Program,
@@ -321,7 +239,6 @@ fn run_prepared(
     stop: &AtomicBool,
     adjust: impl FnOnce(&mut Command),
 ) -> Result<CompletedRun, RunFailure> {
-    let fail = |reason: String| RunFailure::Failed(format!("{}: {reason}", program.text()));
     if stop.load(Ordering::Relaxed) {
         return Err(RunFailure::Interrupted);
     }
@@ -330,16 +247,16 @@ fn run_prepared(
         adjust(&mut command);
         Ok(command)
     };
-    let StartedRun { run, stderr, started } =
-        start_run(prepare).map_err(|e| e.for_program(program))?;
-    let listening = stderr.map(StderrTail::listen).transpose();
-    let tail = listening.map_err(|e| io_failure(program, &e))?;
-    let exited = wait_for_exit(&run.tree, started, request.limit, stop);
-    let exit = run.end(KILL_TIMEOUT).map_err(|e| io_failure(program, &e))?;
-    let exited = exited.map_err(|why| why.for_program(program))?;
+    let StartedRun { run, stderr, started } = start_run(prepare)
+        .map_err(|error| RunFailure::from_system(program, RunStep::Start, error))?;
+    let failed = |error| RunFailure::from_system(program, RunStep::Run, error);
+    let tail = stderr.map(StderrTail::listen).transpose().map_err(failed)?;
+    let exited = wait_for_exit(program, &run.tree, started, request.limit, stop);
+    let exit = run.end(KILL_TIMEOUT).map_err(failed)?;
+    let exited = exited?;
     if !exit.status.success() {
-        let quote = tail.map_or_else(String::new, StderrTail::quote);
-        return Err(fail(format!("ended with {}{quote}", exit.status)));
+        let (status, stderr) = (exit.status, tail.map(StderrTail::quote).unwrap_or_default());
+        return Err(RunFailure::new(program, ProgramFault::ExitStatus { status, stderr }));
     }
     let wall = exited.saturating_duration_since(started);
     Ok(CompletedRun { run, started, wall, usage: exit.usage, stderr_tail: tail })
@@ -412,20 +329,22 @@ pub fn run_to_completion(
     program: &Program,
     variables: &[(&str, String)],
     limit: Duration,
-) -> Result<(), String> {
-    let failed = |reason: String| format!("{}: {reason}", program.text());
+) -> Result<(), RunFailure> {
     let mut command = program_command(program);
     command.stdout(std::io::stderr());
     command.envs(variables.iter().map(|(name, value)| (name, value)));
-    let start_error = |e: StartError| e.for_program(program).message().unwrap_or_default();
-    let StartedRun { run, started, .. } = start_run(|_| Ok(command)).map_err(start_error)?;
+    let StartedRun { run, started, .. } = start_run(|_| Ok(command))
+        .map_err(|error| RunFailure::from_system(program, RunStep::Start, error))?;
     // The first interrupt does not end the command, only a second one does.
-    let exited = wait_for_exit(&run.tree, started, limit, &AtomicBool::new(false));
-    let exit = run.end(KILL_TIMEOUT).map_err(|e| failed(e.to_string()))?;
-    exited.map_err(|why| failed(why.message().unwrap_or_default()))?;
-    match exit.status.success() {
+    let exited = wait_for_exit(program, &run.tree, started, limit, &AtomicBool::new(false));
+    let exit = run
+        .end(KILL_TIMEOUT)
+        .map_err(|error| RunFailure::from_system(program, RunStep::Run, error))?;
+    exited?;
+    let (status, stderr) = (exit.status, StderrQuote::default());
+    match status.success() {
         true => Ok(()),
-        false => Err(failed(format!("ended with {}", exit.status))),
+        false => Err(RunFailure::new(program, ProgramFault::ExitStatus { status, stderr })),
     }
 }
 
@@ -434,7 +353,23 @@ fn spawn_watcher<T: Send + 'static>(
     run: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     let started = std::thread::Builder::new().spawn(run);
-    started.map_err(|e| io::Error::new(e.kind(), format!("no thread to watch it: {e}")))
+    started.map_err(|error| io::Error::new(error.kind(), NoWatcher(error)))
+}
+
+/// The thread that watches a program cannot be started.
+#[derive(Debug)]
+struct NoWatcher(io::Error);
+
+impl fmt::Display for NoWatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot start the watcher thread: {}", self.0)
+    }
+}
+
+impl Error for NoWatcher {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.0)
+    }
 }
 
 /// A thread that waits for the exit of a program.
@@ -462,7 +397,7 @@ fn watch_exit(tree: &os::ProcessTree) -> io::Result<ExitWatch> {
 enum ReceiveError {
     /// The stop flag was set.
     Interrupted,
-    TimeOver,
+    TimedOut,
     /// The sender was dropped.
     Disconnected,
 }
@@ -485,29 +420,31 @@ fn receive<T>(
             return Err(ReceiveError::Interrupted);
         }
         if started.elapsed() >= limit {
-            return Err(ReceiveError::TimeOver);
+            return Err(ReceiveError::TimedOut);
         }
     }
 }
 
 /// Waits until the program itself has exited, and returns the time of the exit.
 fn wait_for_exit(
+    program: &Program,
     tree: &os::ProcessTree,
     started: Instant,
     limit: Duration,
     stop: &AtomicBool,
 ) -> Result<Instant, RunFailure> {
-    let watch = watch_exit(tree).map_err(|e| RunFailure::from_io(&e, e.to_string()))?;
+    let watch =
+        watch_exit(tree).map_err(|error| RunFailure::from_system(program, RunStep::Run, error))?;
     match receive(&watch.exited, started, limit, stop) {
         Ok(()) => watch
             .thread
             .join()
             .expect("it has sent its last message")
-            .map_err(|e| RunFailure::from_io(&e, format!("cannot be waited for: {e}"))),
+            .map_err(|error| RunFailure::from_system(program, RunStep::WaitForExit, error)),
         Err(ReceiveError::Interrupted) => Err(RunFailure::Interrupted),
-        Err(ReceiveError::TimeOver) => {
-            let limit = units::format_rounded_duration(limit);
-            Err(RunFailure::TimeOver(format!("was still running after {limit} and was ended")))
+        Err(ReceiveError::TimedOut) => {
+            let program = program.text().to_owned();
+            Err(RunFailure::TimedOut { program, limit, expected: None })
         }
         Err(ReceiveError::Disconnected) => unreachable!("the sender sends before it is dropped"),
     }

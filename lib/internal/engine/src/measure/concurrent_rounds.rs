@@ -3,19 +3,18 @@
 //! All threads have the same deadlines, so that a disturbance of the whole machine affects the same
 //! ticks on all CPUs.
 
-use std::sync::OnceLock;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, OnceLock};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::machine::os;
-use crate::measure::round::{MeasuredRound, RoundRequest};
+use crate::measure::round::{RoundRequest, RoundResult};
+use crate::measure::round_error::{RoundError, RoundThread};
 
 /// Time from the moment at which all threads run on their CPUs to the first deadline, before the
 /// random phase. It is sufficient to create a runtime on each.
 const LEAD_TIME: Duration = Duration::from_millis(10);
-
-type RoundResult = Result<MeasuredRound, String>;
 
 /// The common start, for which all threads wait; `None` if the round is cancelled.
 type CommonStart = OnceLock<Option<Instant>>;
@@ -32,15 +31,18 @@ pub fn measure(requests: Vec<RoundRequest<'_>>) -> Vec<RoundResult> {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
                     let _ = common_start.set(None);
-                    let why = format!("cannot start a thread for each CPU: {error}");
-                    return (0..count).map(|_| Err(why.clone())).collect();
+                    let (thread, error) = (RoundThread::EachCpu, Arc::new(error));
+                    let error = RoundError::NoThread { thread, error };
+                    return (0..count).map(|_| Err(error.clone())).collect();
                 }
             }
         }
         drop(bound);
         release(&all_bound, &common_start);
-        let panicked = |_| Err("its thread panicked".to_owned());
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+        let join = |thread: ScopedJoinHandle<'_, RoundResult>| {
+            thread.join().unwrap_or(Err(RoundError::ThreadPanicked))
+        };
+        threads.into_iter().map(join).collect()
     })
 }
 
@@ -56,8 +58,8 @@ fn start_thread<'scope>(
         let cpu = request.scenario.cpu.unwrap_or(0);
         let binding = os::bind(&[cpu]);
         drop(bound);
-        binding.map_err(|error| format!("cannot bind to CPU {cpu}: {error}"))?;
-        let start = common_start.wait().ok_or("the round was not started")?;
+        binding.map_err(|error| RoundError::Unbound { cpu, error: Arc::new(error) })?;
+        let start = common_start.wait().ok_or(RoundError::Cancelled)?;
         RoundRequest { start: Some(start + request.phase), ..request }.measure()
     })
 }
@@ -133,7 +135,7 @@ mod tests {
         let missing = 1_000;
         let results = measure_all(&scenarios("nanosleep", &[allowed[0], missing]));
         assert!(results[0].is_ok());
-        let reason = results[1].as_ref().unwrap_err();
+        let reason = results[1].as_ref().unwrap_err().to_string();
         assert!(reason.starts_with("cannot bind to CPU 1000: "), "{reason}");
     }
 }

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use jitterstat::stats::random::SplitMix64;
 
 use crate::measure::order::{self, Observer};
-use crate::measure::round::{MeasuredRound, RoundRequest};
+use crate::measure::round::{RoundRequest, RoundResult};
+use crate::measure::round_error::{RoundError, RoundThread};
 use crate::scenario::Scenario;
 
 /// Time to the first deadline, before the random phase. It is sufficient for two threads to create
@@ -69,7 +69,7 @@ struct DuetRound<'a> {
 
 impl DuetRound<'_> {
     /// Measures one of the subjects. The one that does not lead starts half a period later.
-    fn measure(&self, scenario: &Scenario, leads: bool) -> Result<MeasuredRound, String> {
+    fn measure(&self, scenario: &Scenario, leads: bool) -> RoundResult {
         let offset = if leads { Duration::ZERO } else { self.half_period };
         let request = RoundRequest {
             scenario,
@@ -88,41 +88,29 @@ impl DuetRound<'_> {
 }
 
 /// Runs two measurements concurrently: the first on this thread, the second on a new one.
-fn measure_both<M>(
-    first: impl FnOnce() -> Result<M, String>,
-    second: impl FnOnce() -> Result<M, String> + Send,
-) -> Vec<Result<M, String>>
-where
-    M: Send,
-{
-    std::thread::scope(|scope| measure_in_scope(scope, first, second))
-}
-
-fn measure_in_scope<'scope, M>(
-    scope: &'scope Scope<'scope, '_>,
-    first: impl FnOnce() -> Result<M, String>,
-    second: impl FnOnce() -> Result<M, String> + Send + 'scope,
-) -> Vec<Result<M, String>>
-where
-    M: Send + 'scope,
-{
-    let thread = match std::thread::Builder::new().spawn_scoped(scope, second) {
-        Ok(thread) => thread,
-        Err(error) => {
-            let why = format!("no thread for two at once: {error}");
-            return vec![Err(why.clone()), Err(why)];
-        }
-    };
-    let result = first();
-    let other = thread.join().unwrap_or_else(|_| Err("its thread panicked".to_owned()));
-    vec![result, other]
+fn measure_both(
+    first: impl FnOnce() -> RoundResult,
+    second: impl FnOnce() -> RoundResult + Send,
+) -> Vec<RoundResult> {
+    std::thread::scope(|scope| {
+        let thread = match std::thread::Builder::new().spawn_scoped(scope, second) {
+            Ok(thread) => thread,
+            Err(error) => {
+                let (thread, error) = (RoundThread::Second, Arc::new(error));
+                let error = RoundError::NoThread { thread, error };
+                return vec![Err(error.clone()), Err(error)];
+            }
+        };
+        let result = first();
+        vec![result, thread.join().unwrap_or(Err(RoundError::ThreadPanicked))]
+    })
 }
 
 /// Measures the share of the period for which a subject that runs alone keeps a CPU busy.
 ///
 /// Returns `None` if the platform does not report CPU time. A subject that almost never waits uses
 /// the whole CPU, even if a busy machine gives it less.
-pub fn busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> Result<Option<f64>, String> {
+pub fn busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> Result<Option<f64>, RoundError> {
     let mut min_share: Option<f64> = None;
     for index in 0..SOLO_ROUNDS {
         let (ticks, phase) = (scenario.round_ticks, Duration::ZERO);
@@ -168,7 +156,7 @@ mod tests {
     impl Observer for RoundLog {
         fn before_round(&mut self, _: &Scenario, _: u64) {}
 
-        fn after_round(&mut self, _: &Scenario, result: &Result<MeasuredRound, String>) {
+        fn after_round(&mut self, _: &Scenario, result: &RoundResult) {
             let round = result.as_ref().unwrap();
             let Instance { start, samples, .. } = &round.instances[0];
             self.0.push(SeenRound {

@@ -1,11 +1,12 @@
 //! Execution of the loop of a round: on a bare thread, on tokio or on `busypoll`.
 
+use std::error::Error;
 use std::future::Future;
-use std::io;
 use std::pin::pin;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::Scope;
+use std::{fmt, io};
 
 use cli::words::pluralize;
 use tokio::runtime::Builder;
@@ -55,7 +56,7 @@ pub fn run_on_busypoll<S: OnBusypoll>(setup: RoundSetup) -> io::Result<RawRound>
 fn block_on_busypoll<S: OnBusypoll>(setup: RoundSetup) -> io::Result<RawRound> {
     let result =
         S::runtime()?.block_on(async { busypoll::spawn_boxed(run_loop::<S>(setup)).await });
-    result.map_err(|error| io::Error::other(error.to_string()))?
+    result.map_err(io::Error::other)?
 }
 
 /// Runs a round in tasks of a tokio runtime.
@@ -143,10 +144,30 @@ fn check_thread_memory() -> io::Result<()> {
 fn check_threads_available(count: usize) -> io::Result<()> {
     let threads = WaitingThreads::default();
     let started = std::thread::scope(|scope| threads.start(scope, count));
-    let hint = "raise the limit, for example with ulimit -u, or give fewer threads with --runtime multi-thread:N";
-    started.map_err(|e| {
-        io::Error::other(format!("cannot start {}: {e}; {hint}", pluralize(count as u64, "thread")))
-    })
+    started.map_err(|error| io::Error::other(NoThreads { count, error }))
+}
+
+/// The worker threads of a runtime cannot be started.
+#[derive(Debug)]
+struct NoThreads {
+    count: usize,
+    error: io::Error,
+}
+
+impl fmt::Display for NoThreads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (threads, error) = (pluralize(self.count as u64, "thread"), &self.error);
+        write!(
+            f,
+            "cannot start {threads}: {error}; raise the limit, for example with ulimit -u, or give fewer threads with --runtime multi-thread:N"
+        )
+    }
+}
+
+impl Error for NoThreads {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.error)
+    }
 }
 
 /// Threads that wait at a gate.

@@ -11,10 +11,12 @@ use files::report;
 
 use crate::load::{Load, READY_LINE};
 use crate::measure::child::BackgroundProcess;
-use crate::measure::round::MeasuredRound;
+use crate::measure::load_failure::LoadFailure;
+use crate::measure::round::RoundResult;
+use crate::measure::round_error::RoundError;
 use crate::program::Program;
 use crate::scenario::Scenario;
-use cli::exit::{self, usage};
+use cli::exit;
 use cli::units::to_ns;
 
 /// The loads of a plan, without duplicates.
@@ -54,6 +56,7 @@ impl Loads {
             };
             running
                 .resume()
+                .map_err(exit::Error::from)
                 .map_err(|e| e.context(format!("nothing was measured: --load {load}")))?;
             running.pause();
             let startup_ns = running.process.as_ref().and_then(BackgroundProcess::cpu_ns);
@@ -69,14 +72,16 @@ impl Loads {
         &mut self,
         load: &Load,
         count: usize,
-        measure: impl FnOnce() -> Vec<Result<MeasuredRound, String>>,
-    ) -> Vec<Result<MeasuredRound, String>> {
+        measure: impl FnOnce() -> Vec<RoundResult>,
+    ) -> Vec<RoundResult> {
         let Some(running) = self.0.iter_mut().find(|known| known.load == *load) else {
             return measure();
         };
-        let failed = |why: &str| Err(format!("its load {load} {why}"));
-        if let Err(error) = running.resume() {
-            return (0..count).map(|_| failed(&error.to_string())).collect();
+        let failed = |failure: &LoadFailure| {
+            Err(RoundError::Load { load: load.clone(), failure: failure.clone() })
+        };
+        if let Err(failure) = running.resume() {
+            return (0..count).map(|_| failed(&failure)).collect();
         }
         let began = now();
         let mut rounds = measure();
@@ -84,10 +89,10 @@ impl Loads {
         for round in rounds.iter().flatten() {
             running.add_cpu_time(Some(round.cost.load_cpu_ns));
         }
-        let exit_reason = running.process.as_mut().and_then(BackgroundProcess::exit_reason);
+        let ended = running.process.as_mut().and_then(BackgroundProcess::try_exit);
         running.pause();
-        if let Some(why) = exit_reason {
-            rounds.iter_mut().for_each(|round| *round = failed(&why));
+        if let Some(exit) = ended {
+            rounds.fill_with(|| failed(&LoadFailure::Ended(exit.clone())));
         }
         rounds
     }
@@ -107,25 +112,21 @@ impl Loads {
     }
 }
 
-/// Hint for a command that does not exist.
-const OTHER_LOADS: &str = "expected none, cpu, memory, io, softirq, tasks or a command";
-
 impl RunningLoad {
-    fn resume(&mut self) -> exit::Result<()> {
+    fn resume(&mut self) -> Result<(), LoadFailure> {
         match (&self.process, &self.load) {
             (Some(process), _) => process.resume(),
             (None, Load::None | Load::Tasks(_)) => {}
             (None, Load::Stress(stress)) => {
-                self.process = Some(BackgroundProcess::start_self(
-                    &["stress", &stress.to_string()],
-                    READY_LINE,
-                )?);
+                let arguments = ["stress", &stress.to_string()];
+                let started = BackgroundProcess::start_self(&arguments, READY_LINE);
+                self.process = Some(started.map_err(LoadFailure::NotStarted)?);
             }
             (None, Load::Command(text)) => {
-                let program = Program::parse(text)?;
-                // A misspelled load is parsed as a command, so list the loads.
-                program.check_exists().map_err(|why| usage!("{why}; {OTHER_LOADS}"))?;
-                self.process = Some(BackgroundProcess::start(&program)?);
+                let program = Program::parse(text).map_err(LoadFailure::InvalidCommand)?;
+                program.check_exists().map_err(LoadFailure::MissingCommand)?;
+                let started = BackgroundProcess::start(&program);
+                self.process = Some(started.map_err(LoadFailure::NotStarted)?);
             }
         }
         Ok(())

@@ -19,6 +19,7 @@ use tickmeter::{Meter, Place, Reader};
 use crate::machine::os::{self, ThreadStats, ThreadTimes};
 use crate::measure::executor::{poll_until_ready, runtime_builder};
 use crate::measure::late_tick_log::{LateTickLog, LateTickRecorder};
+use crate::measure::metered_loop_error::MeteredLoopError;
 use crate::panics;
 use crate::scenario::{Runtime, Scenario};
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
@@ -36,7 +37,7 @@ pub struct MeteredLoop {
     file: Option<PathBuf>,
     stop: Arc<AtomicBool>,
     threads: LoopThreads,
-    thread: Option<JoinHandle<Result<(), String>>>,
+    thread: Option<JoinHandle<Result<(), MeteredLoopError>>>,
 }
 
 /// The threads on which a loop runs.
@@ -70,9 +71,9 @@ impl MeteredLoop {
         phase: Duration,
         late_from: Duration,
         late_ticks: Option<LateTickLog>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, MeteredLoopError> {
         let meter = Meter::register_with(&scenario.id, scenario.period, late_from)
-            .map_err(|e| e.to_string())?;
+            .map_err(MeteredLoopError::Meter)?;
         let reader = meter.reader();
         let file = match meter.place() {
             Place::Mapped(path) => Some(path.clone()),
@@ -92,12 +93,13 @@ impl MeteredLoop {
             late_ticks: late_ticks.map(LateTickRecorder::new),
         };
         let builder = std::thread::Builder::new().name("probe".to_owned());
-        let thread = builder.spawn(move || endless.run(&name)).map_err(|e| e.to_string())?;
+        let thread =
+            builder.spawn(move || endless.run(&name)).map_err(MeteredLoopError::NoThread)?;
         let mut started = Self { reader, file, stop, threads, thread: Some(thread) };
         // The sender is dropped if there was an error, which the thread returns.
         match ticker_created.recv() {
             Ok(()) => Ok(started),
-            Err(_) => Err(started.stop().unwrap_or("it ended immediately".to_owned())),
+            Err(_) => Err(started.stop().unwrap_or(MeteredLoopError::EndedAtOnce)),
         }
     }
 
@@ -132,9 +134,9 @@ impl MeteredLoop {
     }
 
     /// Stops the loop at its next tick and waits for that. Returns the reason if it has failed.
-    pub fn stop(&mut self) -> Option<String> {
+    pub fn stop(&mut self) -> Option<MeteredLoopError> {
         self.request_stop();
-        self.thread.take()?.join().unwrap_or_else(|_| Err("its thread panicked".to_owned())).err()
+        self.thread.take()?.join().unwrap_or(Err(MeteredLoopError::ThreadPanicked)).err()
     }
 }
 
@@ -163,9 +165,11 @@ struct EndlessLoop {
 
 impl EndlessLoop {
     /// Runs the loop of a subject until it is stopped.
-    fn run(self, subject: &str) -> Result<(), String> {
-        let result = panics::catch_panic(|| subject::visit_by_name(subject, self))?;
-        result.ok_or_else(|| format!("{subject} has no loop"))?.map_err(|e| e.to_string())
+    fn run(self, subject: &str) -> Result<(), MeteredLoopError> {
+        panics::catch_panic(|| subject::visit_by_name(subject, self))
+            .map_err(MeteredLoopError::Runtime)?
+            .ok_or_else(|| MeteredLoopError::NoLoop(subject.to_owned()))?
+            .map_err(MeteredLoopError::Subject)
     }
 }
 
@@ -185,7 +189,7 @@ impl Visitor for EndlessLoop {
         self.threads.add_current();
         let result = S::runtime()?
             .block_on(async { busypoll::spawn_boxed(tick_endlessly::<S>(self)).await });
-        result.map_err(|error| io::Error::other(error.to_string()))?
+        result.map_err(io::Error::other)?
     }
 
     fn on_thread<S: Subject>(self) -> Self::Output {
@@ -258,7 +262,8 @@ mod tests {
                 || metered.thread_times().is_some_and(|times| times.cpu_ns > 0),
             "{name}"
         );
-        assert_eq!(metered.stop(), None, "{name}");
+        let failure = metered.stop();
+        assert!(failure.is_none(), "{name}: {failure:?}");
         metered.reader().snapshot()
     }
 

@@ -1,14 +1,16 @@
 //! Metrics of a whole run of a program: measured by the system or written by the program.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::TypedValueParser;
 use jitterstat::gate::round::{tail_name, tail_quantile};
-use jitterstat::series::{self, Better, Metric};
+use jitterstat::series::{Better, Metric};
 
 use crate::machine::os::{self, Instructions, TreeUsage};
 use crate::measure::benches::{BenchFormat, BenchOutput, BenchRequest, BenchResult, RunLength};
-use crate::measure::child::{self, CompletedRun, RunFailure, RunRequest, Series};
+use crate::measure::child::{self, CompletedRun, ProgramFault, RunFailure, RunRequest, Series};
+use crate::measure::metric_error::{MetricError, Uncounted};
 use crate::measure::{program_output, supervisor};
 use crate::program::Program;
 use cli::completion::{plain_values, with_examples};
@@ -37,26 +39,26 @@ pub enum MetricSpec {
 
 impl MetricSpec {
     /// Parses `wall`, `latency`, `latency:p99`, `criterion` or `criterion:FILTER`.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, MetricError> {
         match text {
             "wall" => Ok(Self::Wall),
             "cpu" => Ok(Self::Cpu),
             "max-rss" => Ok(Self::MaxRss),
             "instructions" => Ok(Self::Instructions),
-            "" => Err("the name of the metric is empty".to_owned()),
+            "" => Err(MetricError::EmptyName),
             _ => Self::parse_bench(text).unwrap_or_else(|| Self::parse_custom(text)),
         }
     }
 
     /// Parses a harness with its filter. Returns `None` if the name is not that of a harness.
-    fn parse_bench(text: &str) -> Option<Result<Self, String>> {
+    fn parse_bench(text: &str) -> Option<Result<Self, MetricError>> {
         let (name, filter) = match text.split_once(':') {
             Some((name, filter)) => (name, Some(filter)),
             None => (text, None),
         };
         let format: BenchFormat = name.parse().ok()?;
         Some(match filter {
-            Some("") => Err(format!("the benchmark is empty: expected e.g. {name}:sort")),
+            Some("") => Err(MetricError::EmptyBench(format)),
             filter => Ok(Self::Bench(format, filter.map(str::to_owned))),
         })
     }
@@ -70,15 +72,16 @@ impl MetricSpec {
         with_examples(Self::parse, examples)
     }
 
-    fn parse_custom(text: &str) -> Result<Self, String> {
+    fn parse_custom(text: &str) -> Result<Self, MetricError> {
         let Some((name, percentile)) = text.split_once(':') else {
             return Ok(Self::Custom(text.to_owned(), None));
         };
         match PERCENTILES.iter().find(|(known, _)| *known == percentile) {
             Some((_, q)) => Ok(Self::Custom(name.to_owned(), Some(*q))),
-            None => {
-                Err(format!("unknown percentile {percentile:?}; use {name}:p50, p90, p95 or p99"))
-            }
+            None => Err(MetricError::UnknownPercentile {
+                metric: name.to_owned(),
+                percentile: percentile.to_owned(),
+            }),
         }
     }
 
@@ -96,7 +99,7 @@ impl MetricSpec {
 pub fn bench_request(
     specs: &[MetricSpec],
     length: RunLength,
-) -> Result<Option<BenchRequest>, String> {
+) -> Result<Option<BenchRequest>, MetricError> {
     let mut benches = specs.iter().filter_map(|spec| match spec {
         MetricSpec::Bench(format, filter) => Some((*format, filter.clone())),
         _ => None,
@@ -105,9 +108,7 @@ pub fn bench_request(
     let mut filters = vec![filter];
     for (other, filter) in benches {
         if other != format {
-            return Err(format!(
-                "a program has one harness, but --metric names {format} and {other}"
-            ));
+            return Err(MetricError::SeveralHarnesses { first: format, other });
         }
         filters.push(filter);
     }
@@ -134,7 +135,7 @@ pub struct RunValues {
     pub wall: Duration,
     usage: TreeUsage,
     /// Instructions, or the reason why they were not counted.
-    instructions: Result<u64, String>,
+    instructions: Result<u64, Uncounted>,
     custom: Vec<Metric>,
     benches: Vec<BenchResult>,
 }
@@ -158,30 +159,32 @@ pub fn run(
     let run = child::run(program, RunRequest { series, ..request }, stop)?;
     let instructions = match counter {
         None => Ok(0),
-        Some(Ok(counter)) => counter.count().map_err(|e| e.to_string()),
-        Some(Err(refused)) => Err(refused.to_string()),
+        Some(Ok(counter)) => counter.count().map_err(|error| Uncounted::Unread(Arc::new(error))),
+        Some(Err(error)) => Err(Uncounted::Unavailable(error)),
     };
-    let fail = |reason: String| RunFailure::Failed(format!("{}: {reason}", program.text()));
-    let custom = read_custom(specs, &run).map_err(|failure| failure.for_program(program))?;
-    let benches = benches.map_or(Ok(Vec::new()), |benches| read_benches(benches, &run));
-    let benches = benches.map_err(fail)?;
+    let custom = read_custom(program, specs, &run)?;
+    let benches = benches.map_or(Ok(Vec::new()), |benches| {
+        let (stdout, criterion_home) = (&run.stdout_path(), &run.criterion_path());
+        benches.read(&BenchOutput { stdout, criterion_home })
+    });
+    let benches =
+        benches.map_err(|error| RunFailure::new(program, ProgramFault::Benches(error)))?;
     Ok(RunValues { wall: run.wall, usage: run.usage, instructions, custom, benches })
 }
 
 /// Reads the metrics that the program wrote, if the user specifies one.
-fn read_custom(specs: &[MetricSpec], run: &CompletedRun) -> Result<Vec<Metric>, RunFailure> {
+fn read_custom(
+    program: &Program,
+    specs: &[MetricSpec],
+    run: &CompletedRun,
+) -> Result<Vec<Metric>, RunFailure> {
     let has_custom = specs.iter().any(|spec| matches!(spec, MetricSpec::Custom(..)));
     // A missing file is not an error here. The missing metric is reported later.
     let output = run.output_path();
     match has_custom && output.exists() {
-        true => program_output::read_metrics(&output),
+        true => program_output::read_metrics(program, &output),
         false => Ok(Vec::new()),
     }
-}
-
-fn read_benches(benches: &BenchRequest, run: &CompletedRun) -> Result<Vec<BenchResult>, String> {
-    let (stdout, criterion_home) = (run.stdout_path(), run.criterion_path());
-    benches.read(&BenchOutput { stdout: &stdout, criterion_home: &criterion_home })
 }
 
 /// Resolves the specified metrics by the values of the first run.
@@ -192,7 +195,7 @@ fn read_benches(benches: &BenchRequest, run: &CompletedRun) -> Result<Vec<BenchR
 pub fn resolve_metrics(
     specs: &[MetricSpec],
     first: &RunValues,
-) -> Result<Vec<ProgramMetric>, String> {
+) -> Result<Vec<ProgramMetric>, MetricError> {
     let mut metrics = Vec::new();
     for spec in specs {
         match spec {
@@ -210,7 +213,7 @@ pub fn resolve_metrics(
                 metrics.extend(custom_metrics(first.custom(name)?, *percentile));
             }
             MetricSpec::Bench(format, _) if first.benches.is_empty() => {
-                return Err(format.no_bench_message());
+                return Err(MetricError::NoBench(*format));
             }
             // All filters select from one run.
             MetricSpec::Bench(..) if metrics.iter().any(ProgramMetric::is_bench) => {}
@@ -269,43 +272,36 @@ impl RunValues {
         self.usage.killed_processes
     }
 
-    fn instructions(&self) -> Result<u64, String> {
-        let why = match &self.instructions {
-            // Every program executes instructions.
-            Ok(0) => "the counter shows none",
-            Ok(count) => return Ok(*count),
-            Err(why) => why,
-        };
-        Err(format!("instructions cannot be counted: {why}"))
+    fn instructions(&self) -> Result<u64, MetricError> {
+        match &self.instructions {
+            Ok(0) => Err(MetricError::NoInstructions(Uncounted::Zero)),
+            Ok(count) => Ok(*count),
+            Err(reason) => Err(MetricError::NoInstructions(reason.clone())),
+        }
     }
 
     /// Checks that the peak memory is that of the program: a process inherits the peak of its
     /// parent.
-    fn check_max_rss(&self) -> Result<(), String> {
-        let inherited = os::inherited_rss();
-        if self.usage.max_rss > inherited {
-            return Ok(());
+    fn check_max_rss(&self) -> Result<(), MetricError> {
+        let inherited_bytes = os::inherited_rss();
+        match self.usage.max_rss > inherited_bytes {
+            true => Ok(()),
+            false => Err(MetricError::SmallMaxRss { inherited_bytes }),
         }
-        Err(format!(
-            "max-rss cannot be measured below the {} MiB of osjitter itself",
-            inherited >> 20
-        ))
     }
 
-    fn bench_ns(&self, name: &str) -> Result<f64, String> {
+    fn bench_ns(&self, name: &str) -> Result<f64, MetricError> {
         let found = self.benches.iter().find(|bench| bench.name == name);
-        found.map(|bench| bench.ns).ok_or_else(|| format!("a run has no benchmark {name:?}"))
+        found.map(|bench| bench.ns).ok_or_else(|| MetricError::MissingBench(name.to_owned()))
     }
 
-    fn custom(&self, name: &str) -> Result<&Metric, String> {
+    fn custom(&self, name: &str) -> Result<&Metric, MetricError> {
         let found =
             self.custom.iter().find(|metric| metric.name == name && metric.samples.count() > 0);
-        if let Some(metric) = found {
-            return Ok(metric);
-        }
-        let names: Vec<&str> = self.custom.iter().map(|metric| metric.name.as_str()).collect();
-        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        Err(format!("it writes no metric {name:?} to {}; it writes {names}", series::ENV_OUT))
+        found.ok_or_else(|| MetricError::MissingMetric {
+            name: name.to_owned(),
+            written: self.custom.iter().map(|metric| metric.name.clone()).collect(),
+        })
     }
 }
 
@@ -321,7 +317,7 @@ impl ProgramMetric {
     ///
     /// Returns an error if the run does not have the metric, or is not comparable with the first
     /// run.
-    pub fn value(&self, run: &RunValues) -> Result<f64, String> {
+    pub fn value(&self, run: &RunValues) -> Result<f64, MetricError> {
         let (name, percentile) = match &self.spec {
             MetricSpec::Wall => return Ok(run.wall.as_nanos().max(1) as f64),
             MetricSpec::Cpu => return Ok(run.usage.cpu_ns.max(MIN_CPU_NS) as f64),
@@ -333,28 +329,29 @@ impl ProgramMetric {
         let metric = run.custom(name)?;
         let (unit, higher) = (&metric.unit, metric.better == Better::Higher);
         if (unit, higher) != (&self.unit, self.higher_is_better) {
-            let better = metric.better;
-            return Err(format!(
-                "{name} is in {unit}, {better} is better; in the first run it was in {}",
-                self.unit
-            ));
+            return Err(MetricError::OtherUnit {
+                name: name.clone(),
+                unit: unit.clone(),
+                better: metric.better,
+                first_unit: self.unit.clone(),
+            });
         }
-        let (now, first) = (metric.samples.count(), self.samples);
-        if (now == 1) != (first == 1)
-            || now > first * MAX_COUNT_FACTOR
-            || first > now * MAX_COUNT_FACTOR
+        let (count, first_count) = (metric.samples.count(), self.samples);
+        if (count == 1) != (first_count == 1)
+            || count > first_count * MAX_COUNT_FACTOR
+            || first_count > count * MAX_COUNT_FACTOR
         {
-            return Err(format!("it wrote {now} values of {name}, and {first} in the first run"));
+            return Err(MetricError::OtherCount { name: name.clone(), count, first_count });
         }
-        metric
-            .samples
-            .quantile(percentile.unwrap_or(1.0))
-            .ok_or_else(|| format!("{name} has no value"))
+        let value = metric.samples.quantile(percentile.unwrap_or(1.0));
+        value.ok_or_else(|| MetricError::NoValue { name: name.clone() })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use jitterstat::series;
+
     use super::*;
 
     fn run_values(series: &str) -> RunValues {
@@ -399,14 +396,16 @@ mod tests {
     fn missing_counts_are_errors() {
         let counted = run_values("");
         let metric = resolve_metrics(&specs(&["instructions"]), &counted).unwrap().remove(0);
-        for (instructions, why) in
-            [(Err("it needs a counter".to_owned()), "it needs a counter"), (Ok(0), "shows none")]
-        {
+        let unread = std::io::Error::other("it needs a counter");
+        for (instructions, why) in [
+            (Err(Uncounted::Unread(Arc::new(unread))), "it needs a counter"),
+            (Ok(0), "shows none"),
+        ] {
             let (custom, benches) = (Vec::new(), Vec::new());
             let uncounted = RunValues { instructions, custom, benches, ..counted };
             let errors = [
-                resolve_metrics(&specs(&["instructions"]), &uncounted).unwrap_err(),
-                metric.value(&uncounted).unwrap_err(),
+                resolve_metrics(&specs(&["instructions"]), &uncounted).unwrap_err().to_string(),
+                metric.value(&uncounted).unwrap_err().to_string(),
             ];
             assert!(
                 errors
@@ -432,32 +431,37 @@ mod tests {
             metrics.iter().map(|n| (n.name.as_str(), n.value(&values).unwrap())).collect();
         assert_eq!(found, [("a/1", 400.5), ("b", 2e6), ("wall", 5e7)]);
         let missing = RunValues { benches: vec![bench("b", 1.0)], ..run_values("") };
-        assert_eq!(metrics[0].value(&missing).unwrap_err(), "a run has no benchmark \"a/1\"");
-        let error = resolve_metrics(&wanted, &run_values("")).unwrap_err();
+        assert_eq!(
+            metrics[0].value(&missing).unwrap_err().to_string(),
+            "a run has no benchmark \"a/1\""
+        );
+        let error = resolve_metrics(&wanted, &run_values("")).unwrap_err().to_string();
         assert!(error.starts_with("it ran no benchmark"), "{error}");
     }
 
     #[test]
     fn specs_of_benches_are_parsed() {
-        assert_eq!(MetricSpec::parse("go"), Ok(MetricSpec::Bench(BenchFormat::Go, None)));
+        assert_eq!(MetricSpec::parse("go").unwrap(), MetricSpec::Bench(BenchFormat::Go, None));
         let filter = Some("a::b".to_owned());
         assert_eq!(
-            MetricSpec::parse("libtest:a::b"),
-            Ok(MetricSpec::Bench(BenchFormat::Libtest, filter))
+            MetricSpec::parse("libtest:a::b").unwrap(),
+            MetricSpec::Bench(BenchFormat::Libtest, filter)
         );
-        assert!(MetricSpec::parse("go:").unwrap_err().contains("expected e.g. go:sort"));
+        assert!(
+            MetricSpec::parse("go:").unwrap_err().to_string().contains("expected e.g. go:sort")
+        );
         let request = |names: &[&str]| bench_request(&specs(names), RunLength::Short);
-        assert_eq!(request(&["wall", "x:p99"]), Ok(None));
+        assert_eq!(request(&["wall", "x:p99"]).unwrap(), None);
         let everything = request(&["libtest:a", "libtest"]).unwrap().unwrap();
         assert_eq!(everything.filters, [""; 0]);
-        let error = request(&["go", "libtest"]).unwrap_err();
+        let error = request(&["go", "libtest"]).unwrap_err().to_string();
         assert_eq!(error, "a program has one harness, but --metric names go and libtest");
     }
 
     #[test]
     fn incomparable_runs_are_errors() {
         let first = run_values("metric x ns lower\nx 1\nx 2\nx 3\nmetric y ns lower\n");
-        let missing = |name| resolve_metrics(&specs(&[name]), &first).unwrap_err();
+        let missing = |name| resolve_metrics(&specs(&[name]), &first).unwrap_err().to_string();
         assert!(
             missing("z").contains("no metric \"z\"")
                 && missing("z").contains("x, y")
@@ -472,7 +476,7 @@ mod tests {
             ("metric x ns lower\nx 1\nx 1\nx 1\nx 1\nx 1\nx 1\nx 1\n", "wrote 7"),
             ("", "writes none"),
         ] {
-            let error = x.value(&run_values(series)).unwrap_err();
+            let error = x.value(&run_values(series)).unwrap_err().to_string();
             assert!(error.contains(expected), "{series}: {error}");
         }
     }

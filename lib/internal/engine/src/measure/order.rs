@@ -13,7 +13,8 @@ use crate::measure::concurrent_rounds;
 use crate::measure::late_watch::LateWatch;
 use crate::measure::load::Loads;
 use crate::measure::program::{self, StartupCosts};
-use crate::measure::round::{MeasuredRound, RoundRequest};
+use crate::measure::round::{MeasuredRound, RoundRequest, RoundResult};
+use crate::measure::round_error::RoundError;
 use crate::measure::why::Profiler;
 use crate::scenario::{self, Plan, Scenario};
 
@@ -26,7 +27,7 @@ pub trait Observer {
     /// Called before a round.
     fn before_round(&mut self, scenario: &Scenario, index: u64);
     /// Called after a round, even if it could not be measured.
-    fn after_round(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>);
+    fn after_round(&mut self, scenario: &Scenario, result: &RoundResult);
     /// Returns whether to stop. Called before each round.
     fn should_stop(&self) -> bool {
         false
@@ -138,7 +139,7 @@ pub fn run(
     loads: &mut Loads,
     stop: &Arc<AtomicBool>,
     observer: &mut impl Observer,
-    mut keep: impl FnMut(usize, Result<MeasuredRound, String>),
+    mut keep: impl FnMut(usize, RoundResult),
 ) {
     let context = RoundContext {
         plan,
@@ -236,7 +237,7 @@ enum RoundOutcome {
     Stop,
     /// The result is not used.
     Discard,
-    Keep(Result<MeasuredRound, String>),
+    Keep(RoundResult),
 }
 
 impl PlanRunner<'_> {
@@ -272,7 +273,7 @@ impl PlanRunner<'_> {
 
     /// Takes the session of the program of a turn, which is started if necessary; `None` if the
     /// round is measured without one. Profiled rounds are processes of their own.
-    fn take_session(&mut self, turn: &Turn) -> Result<Option<ProgramSession>, String> {
+    fn take_session(&mut self, turn: &Turn) -> Result<Option<ProgramSession>, RoundError> {
         let scenario = &self.context.plan.scenarios[turn.scenario];
         let timeout = self.starts.session_timeout(turn.scenario).filter(|_| !turn.profiled);
         let (Some(program), Some(timeout)) = (scenario.subject.program(), timeout) else {
@@ -282,7 +283,7 @@ impl PlanRunner<'_> {
             Some(session) => Ok(Some(session)),
             None => {
                 let stop = self.context.stop;
-                program::start_session(program, scenario.period_ns(), timeout, stop).map(Some)
+                Ok(Some(program::start_session(program, scenario.period_ns(), timeout, stop)?))
             }
         }
     }
@@ -307,11 +308,7 @@ impl PlanRunner<'_> {
     }
 
     /// Measures a round. The session of its program is kept for the next one, unless it failed.
-    fn measure_round(
-        &mut self,
-        turn: &Turn,
-        mut session: Option<ProgramSession>,
-    ) -> Result<MeasuredRound, String> {
+    fn measure_round(&mut self, turn: &Turn, mut session: Option<ProgramSession>) -> RoundResult {
         let round = self.context.request(turn, turn.scenario);
         let scenario = round.scenario;
         let measure = || match (scenario.subject.program(), &mut session) {

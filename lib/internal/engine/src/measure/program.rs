@@ -16,7 +16,7 @@ use jitterstat::series;
 use tach::Anchor;
 
 use crate::machine::os::TreeUsage;
-use crate::measure::child::{self, ProgramSession, RunFailure, RunRequest, Series};
+use crate::measure::child::{self, ProgramFault, ProgramSession, RunFailure, RunRequest, Series};
 use crate::measure::cost::{Cost, CostMeter, TickUsage};
 use crate::measure::program_output::{self, ProgramRound};
 use crate::measure::supervisor;
@@ -25,8 +25,8 @@ use crate::measure::why::{Profiler, RoundDiagnosis};
 use crate::program::Program;
 use crate::scenario::Plan;
 use cli::exit::{self, Error};
-use cli::time::{format_time, format_unsigned_time};
-use cli::units::to_ns;
+use cli::time::format_unsigned_time;
+use cli::units::{to_ns, to_signed_ns};
 
 /// Result of a round of a program.
 pub struct MeasuredProgram {
@@ -53,7 +53,7 @@ pub fn measure_round(
     grid: Grid,
     stop: &AtomicBool,
     profiled: Option<(&Profiler, u64)>,
-) -> Result<MeasuredProgram, String> {
+) -> Result<MeasuredProgram, RunFailure> {
     let period = Duration::from_nanos(grid.period_ns);
     // A profiler would record it as a part of the program. An error is returned by the run.
     let _ = supervisor::start();
@@ -61,8 +61,7 @@ pub fn measure_round(
         profiled.map(|(profiler, index)| (ProgramProfiler::begin(profiler, period), index));
     let series = if recorder.is_some() { Series::TicksWithTimes } else { Series::Ticks };
     let (first, meter) = (Anchor::take(), CostMeter::start());
-    let output = program_output::measure_round(program, run_request(grid, series), stop)
-        .map_err(|why| why.message().unwrap_or_default())?;
+    let output = program_output::measure_round(program, run_request(grid, series), stop)?;
     let machine = meter.cost(&first, &Anchor::take());
     let samples = round_samples(program, grid, &output)?;
     let diagnosis = recorder.map(|(recorder, index)| {
@@ -90,10 +89,9 @@ pub fn start_session(
     period_ns: u64,
     timeout: Duration,
     stop: &AtomicBool,
-) -> Result<ProgramSession, String> {
+) -> Result<ProgramSession, RunFailure> {
     let _ = supervisor::start();
-    let request = rehearsal_request(period_ns, timeout);
-    ProgramSession::start(program, request, stop).map_err(|why| why.message().unwrap_or_default())
+    ProgramSession::start(program, rehearsal_request(period_ns, timeout), stop)
 }
 
 /// Measures a round of a program that gets its rounds over standard input.
@@ -106,11 +104,10 @@ pub fn measure_session_round(
     session: &mut ProgramSession,
     grid: Grid,
     stop: &AtomicBool,
-) -> Result<MeasuredProgram, String> {
+) -> Result<MeasuredProgram, RunFailure> {
     let (first, meter) = (Anchor::take(), CostMeter::start());
     let request = run_request(grid, Series::Ticks);
-    let output = program_output::measure_session_round(program, session, request, stop)
-        .map_err(|why| why.message().unwrap_or_default())?;
+    let output = program_output::measure_session_round(program, session, request, stop)?;
     let machine = meter.cost(&first, &Anchor::take());
     let samples = round_samples(program, grid, &output)?;
     let priced = PricedUsage::new(program, grid, &output, CostWindow::Session)?;
@@ -148,7 +145,7 @@ impl PricedUsage {
         grid: Grid,
         output: &ProgramRound,
         outside: CostWindow,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, RunFailure> {
         if let Some(usage) = reported_usage(program, grid, output)? {
             return Ok(Self { usage, window: CostWindow::Ticks, ticks: grid.ticks - 1 });
         }
@@ -180,22 +177,19 @@ fn reported_usage(
     program: &Program,
     grid: Grid,
     output: &ProgramRound,
-) -> Result<Option<TickUsage>, String> {
+) -> Result<Option<TickUsage>, RunFailure> {
     let reported = output.series.usage.filter(|usage| usage.process == output.process);
     let window_ns = between_first_and_last_ns(grid.period_ns, &output.series.lateness_ns);
     let Some((reported, window_ns)) = reported.zip(window_ns) else { return Ok(None) };
-    let total_ns = output.usage.map_or(u64::MAX, |usage| usage.cpu_ns);
-    if reported.cpu_ns > max_reported_ns(total_ns) {
-        return Err(format!(
-            "{}: wrote a CPU time of {}, but used only {}",
-            program.text(),
-            format_unsigned_time(reported.cpu_ns),
-            format_unsigned_time(total_ns)
-        ));
+    let used_ns = output.usage.map_or(u64::MAX, |usage| usage.cpu_ns);
+    let reported_ns = reported.cpu_ns;
+    if reported_ns > max_reported_ns(used_ns) {
+        let fault = ProgramFault::ImpossibleCpuTime { reported_ns, used_ns };
+        return Err(RunFailure::new(program, fault));
     }
     Ok(Some(TickUsage {
         window_ns: Some(window_ns),
-        cpu_ns: Some(reported.cpu_ns),
+        cpu_ns: Some(reported_ns),
         switches_voluntary: reported.switches_voluntary,
         switches_involuntary: reported.switches_involuntary,
     }))
@@ -242,17 +236,13 @@ fn round_samples(
     program: &Program,
     grid: Grid,
     output: &ProgramRound,
-) -> Result<RoundSamples, String> {
+) -> Result<RoundSamples, RunFailure> {
     let max_lateness = to_ns(output.wall);
     let lateness_ns = &output.series.lateness_ns;
-    if let Some(lateness) = lateness_ns.iter().find(|late| late.unsigned_abs() > max_lateness) {
-        let max_lateness = i64::try_from(max_lateness).unwrap_or(i64::MAX);
-        return Err(format!(
-            "{}: wrote a lateness of {}, but ran for only {}",
-            program.text(),
-            format_time(*lateness),
-            format_time(max_lateness)
-        ));
+    if let Some(&lateness_ns) = lateness_ns.iter().find(|late| late.unsigned_abs() > max_lateness) {
+        let run_ns = to_signed_ns(output.wall);
+        let fault = ProgramFault::ImpossibleLateness { lateness_ns, run_ns };
+        return Err(RunFailure::new(program, fault));
     }
     Ok(RoundSamples {
         grid,
@@ -516,12 +506,11 @@ fn judge_rehearsal(
             let duration = wall.saturating_sub(period);
             Ok(Rehearsal::Start(ProgramStart { usage, duration, cpu_spread_ns: 0 }))
         }
-        Err(RunFailure::NotStarted(why) | RunFailure::OtherPeriod(why)) => Err(Error::usage(why)),
-        Err(RunFailure::NoResources(why)) => Err(Error::measure(why)),
-        Err(RunFailure::Failed(why) | RunFailure::TimeOver(why)) => {
-            Err(Error::usage(why).with_advice(contract_advice(program, period_ns)))
+        Err(RunFailure::WrongTickCount { .. } | RunFailure::Interrupted) => Ok(Rehearsal::Unknown),
+        Err(failure @ (RunFailure::Failed { .. } | RunFailure::TimedOut { .. })) => {
+            Err(Error::from(failure).with_advice(contract_advice(program, period_ns)))
         }
-        Err(RunFailure::OtherTicks(_) | RunFailure::Interrupted) => Ok(Rehearsal::Unknown),
+        Err(failure) => Err(Error::from(failure)),
     }
 }
 

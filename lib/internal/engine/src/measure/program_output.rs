@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -11,11 +12,10 @@ use jitterstat::series::{self, Metric, Reader};
 
 use crate::machine::os::{self, TreeUsage};
 use crate::measure::child::{
-    self, CompletedRun, Probe, ProgramSession, RunFailure, RunRequest, SessionRound,
+    self, CompletedRun, Probe, ProgramFault, ProgramSession, RunFailure, RunRequest, RunStep,
+    SessionRound,
 };
 use crate::program::Program;
-use cli::units;
-use cli::words::pluralize;
 
 /// Maximum length of a line of a series: a sign and 19 digits, two numbers of 20 digits,
 /// separators.
@@ -27,7 +27,7 @@ const MAX_OTHER_BYTES: u64 = 1 << 20;
 
 /// Maximum size of a file with metrics, which has tens of millions of samples. It is read in
 /// bounded memory.
-const MAX_METRICS_BYTES: u64 = 1 << 30;
+pub const MAX_METRICS_BYTES: u64 = 1 << 30;
 
 /// Output of a round of a program.
 #[derive(Debug)]
@@ -70,15 +70,10 @@ fn completed_round(
     run: CompletedRun,
     request: RunRequest,
 ) -> Result<ProgramRound, RunFailure> {
-    let with_program = |reason: String| format!("{}: {reason}", program.text());
     let (process, started, wall, usage) = (run.process(), run.started, run.wall, run.usage);
-    let series = match read_series(&run.output_path(), request.ticks) {
-        Ok(Some(series)) => series,
-        Ok(None) => {
-            let reason = format!("wrote nothing to {}{}", series::ENV_OUT, run.quote_stderr());
-            return Err(RunFailure::Failed(with_program(reason)));
-        }
-        Err(failure) => return Err(failure.for_program(program)),
+    let Some(series) = read_series(program, &run.output_path(), request.ticks)? else {
+        let stderr = run.quote_stderr();
+        return Err(RunFailure::new(program, ProgramFault::NoSeries { stderr }));
     };
     check_series(program, &series, request)?;
     Ok(ProgramRound { series, process, started, wall, usage: Some(usage) })
@@ -92,10 +87,8 @@ pub fn measure_session_round(
     stop: &AtomicBool,
 ) -> Result<ProgramRound, RunFailure> {
     let SessionRound { started, wall, usage } = session.run_round(request, stop)?;
-    let series = match read_series(&session.output_path(), request.ticks) {
-        Ok(Some(series)) => series,
-        Ok(None) => return Err(session.fail(format!("wrote nothing to {}", series::ENV_OUT))),
-        Err(failure) => return Err(failure.for_program(program)),
+    let Some(series) = read_series(program, &session.output_path(), request.ticks)? else {
+        return Err(session.fail(|stderr| ProgramFault::NoSeries { stderr }));
     };
     check_series(program, &series, request)?;
     Ok(ProgramRound { series, process: session.process(), started, wall, usage })
@@ -103,64 +96,54 @@ pub fn measure_session_round(
 
 /// Checks the period and the number of ticks of a series.
 fn check_series(program: &Program, series: &Reader, request: RunRequest) -> Result<(), RunFailure> {
-    let with_program = |reason: String| format!("{}: {reason}", program.text());
-    let period_ns = series.period_ns;
-    if u128::from(period_ns) != request.period.as_nanos() {
-        let actual = units::format_exact_ns(period_ns);
-        let expected = units::format_exact_duration(request.period);
-        return Err(RunFailure::OtherPeriod(with_program(format!(
-            "ran at a period of {actual}, expected {expected}; add --period {actual}, or let the program use {}",
-            series::ENV_PERIOD
-        ))));
+    let (actual_ns, expected) = (series.period_ns, request.period);
+    if u128::from(actual_ns) != expected.as_nanos() {
+        let program = program.text().to_owned();
+        return Err(RunFailure::WrongPeriod { program, actual_ns, expected });
     }
-    let ticks = series.lateness_ns.len();
-    if ticks as u64 != request.ticks {
-        let reason = format!("wrote {}, expected {}", pluralize(ticks, "tick"), request.ticks);
-        return Err(RunFailure::OtherTicks(with_program(reason)));
+    let (actual, expected) = (series.lateness_ns.len() as u64, request.ticks);
+    if actual != expected {
+        let program = program.text().to_owned();
+        return Err(RunFailure::WrongTickCount { program, actual, expected });
     }
     Ok(())
 }
 
 /// Reads the period and the ticks from a series or a report. Returns `None` if there is no file.
-fn read_series(out: &Path, ticks: u64) -> Result<Option<Reader>, RunFailure> {
-    let name = series::ENV_OUT;
-    let Some(bytes) = read_bounded(out, ticks)? else { return Ok(None) };
-    if bytes.starts_with(b"{") {
-        let report = Report::from_json(&String::from_utf8_lossy(&bytes))
-            .map_err(|e| format!("{name}: {e}"))?;
-        let [subject] = report.subjects.as_slice() else {
-            let subjects = report.subjects.len();
-            return Err(
-                format!("{name} contains a report of {subjects} subjects; expected one").into()
-            );
-        };
-        let lateness_ns =
-            subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
-        let period_ns = subject.period_ns;
-        let (wake_ns, waited_ns, usage) = (None, None, None);
-        Ok(Some(Reader { period_ns, lateness_ns, wake_ns, waited_ns, usage }))
-    } else {
-        Ok(Some(Reader::read(&bytes[..]).map_err(|e| format!("{name}: {e}"))?))
+fn read_series(program: &Program, out: &Path, ticks: u64) -> Result<Option<Reader>, RunFailure> {
+    let failed = |fault| RunFailure::new(program, fault);
+    let Some(bytes) = read_bounded(program, out, ticks)? else { return Ok(None) };
+    if !bytes.starts_with(b"{") {
+        let series = Reader::read(&bytes[..])
+            .map_err(|error| failed(ProgramFault::InvalidSeries(Arc::new(error))))?;
+        return Ok(Some(series));
     }
+    let report = Report::from_json(&String::from_utf8_lossy(&bytes))
+        .map_err(|error| failed(ProgramFault::InvalidReport(Arc::new(error))))?;
+    let [subject] = report.subjects.as_slice() else {
+        return Err(failed(ProgramFault::SubjectCount(report.subjects.len())));
+    };
+    let lateness_ns = subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
+    let period_ns = subject.period_ns;
+    let (wake_ns, waited_ns, usage) = (None, None, None);
+    Ok(Some(Reader { period_ns, lateness_ns, wake_ns, waited_ns, usage }))
 }
 
 /// Reads the metrics that a program wrote.
-pub fn read_metrics(out: &Path) -> Result<Vec<Metric>, RunFailure> {
-    let name = series::ENV_OUT;
+pub fn read_metrics(program: &Program, out: &Path) -> Result<Vec<Metric>, RunFailure> {
     let file = os::open_regular(out)
-        .map_err(|e| RunFailure::from_io(&e, format!("{name} cannot be read: {e}")))?;
+        .map_err(|error| RunFailure::from_system(program, RunStep::ReadMetrics, error))?;
     if file.metadata().is_ok_and(|meta| meta.len() > MAX_METRICS_BYTES) {
-        return Err(format!("wrote more than {} MiB to {name}", MAX_METRICS_BYTES >> 20).into());
+        return Err(RunFailure::new(program, ProgramFault::LargeMetrics));
     }
-    Ok(series::metrics(file.take(MAX_METRICS_BYTES)).map_err(|e| format!("{name}: {e}"))?)
+    series::metrics(file.take(MAX_METRICS_BYTES))
+        .map_err(|error| RunFailure::new(program, ProgramFault::InvalidSeries(Arc::new(error))))
 }
 
 /// Reads the whole file, up to the size that `ticks` ticks can have. All writers have exited.
 /// Returns `None` if there is no file.
-fn read_bounded(out: &Path, ticks: u64) -> Result<Option<Vec<u8>>, RunFailure> {
-    let name = series::ENV_OUT;
-    let read_error =
-        |e: std::io::Error| RunFailure::from_io(&e, format!("{name}: it cannot be read: {e}"));
+fn read_bounded(program: &Program, out: &Path, ticks: u64) -> Result<Option<Vec<u8>>, RunFailure> {
+    let read_error = |error| RunFailure::from_system(program, RunStep::ReadSeries, error);
     let mut file = match os::open_regular(out) {
         Ok(file) => file,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -172,11 +155,7 @@ fn read_bounded(out: &Path, ticks: u64) -> Result<Option<Vec<u8>>, RunFailure> {
     let max_bytes = ticks.saturating_mul(tick_bytes).saturating_add(MAX_OTHER_BYTES);
     file.take(max_bytes).read_to_end(&mut bytes).map_err(read_error)?;
     if bytes.len() as u64 > max_bytes {
-        return Err(format!(
-            "wrote more than {max_bytes} bytes to {name}, the maximum for {}",
-            pluralize(ticks, "tick")
-        )
-        .into());
+        return Err(RunFailure::new(program, ProgramFault::LargeSeries { max_bytes, ticks }));
     }
     Ok(Some(bytes))
 }

@@ -23,7 +23,8 @@ use crate::measure::load::Loads;
 use crate::measure::observer_cost::observer_ns_per_tick;
 use crate::measure::order::{self, Observer};
 use crate::measure::program::StartupCosts;
-use crate::measure::round::{Instance, MeasuredRound};
+use crate::measure::round::{Instance, MeasuredRound, RoundResult};
+use crate::measure::round_error::RoundError;
 use crate::measure::subject_settings::subject_settings;
 use crate::scenario::{MAX_ROUNDS_WITHOUT_SAMPLES, Plan, Scenario};
 use crate::subject::RuntimeKind;
@@ -55,14 +56,14 @@ pub struct Conditions {
 }
 
 /// The result of a round of a subject.
-pub enum RoundResult<'a> {
+pub enum RecordedRound<'a> {
     /// Entries of the report, one per instance.
     Rounds(Vec<Round>),
-    Failed(&'a str),
+    Failed(&'a RoundError),
 }
 
 /// Callback for each round, with the id of its subject.
-pub type RoundListener<'a> = dyn FnMut(&str, RoundResult<'_>) + 'a;
+pub type RoundListener<'a> = dyn FnMut(&str, RecordedRound<'_>) + 'a;
 
 /// Runs a plan under its loads and returns the report, to which the caller adds the loads.
 ///
@@ -91,7 +92,7 @@ struct ReportBuilder<'a, 'b> {
     started: Instant,
     start_anchor: Anchor,
     rounds: Vec<ScenarioRounds>,
-    failures: Vec<Option<String>>,
+    failures: Vec<Option<RoundError>>,
 }
 
 #[allow(clippy::disallowed_methods, reason = "wall time of the run")]
@@ -104,12 +105,13 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         let n = plan.scenarios.len();
         let rounds =
             plan.scenarios.iter().map(|scenario| ScenarioRounds::new(plan, scenario)).collect();
+        let failures = vec![None; n];
         let (started, start_anchor) = (Instant::now(), Anchor::take());
-        Self { plan, listener, conditions, started, start_anchor, rounds, failures: vec![None; n] }
+        Self { plan, listener, conditions, started, start_anchor, rounds, failures }
     }
 
     /// Adds the result of a round of a scenario, which is given by its index.
-    fn add(&mut self, scenario_index: usize, result: Result<MeasuredRound, String>) {
+    fn add(&mut self, scenario_index: usize, result: RoundResult) {
         let result = result.map(|round| MeasuredRound {
             cost: self.conditions.starts.subtract_startup(scenario_index, round.cost),
             ..round
@@ -122,12 +124,12 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
                 }
             }
             Ok(round) => self.add_round(scenario_index, round),
-            Err(reason) => {
+            Err(error) => {
                 if let Some(listener) = &mut self.listener {
                     let id = &self.plan.scenarios[scenario_index].id;
-                    listener(id, RoundResult::Failed(&reason));
+                    listener(id, RecordedRound::Failed(&error));
                 }
-                self.failures[scenario_index] = Some(reason);
+                self.failures[scenario_index] = Some(error);
             }
         }
     }
@@ -137,7 +139,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         if let Some(listener) = &mut self.listener {
             let has_runtime = scenario.runtime.is_some();
             let entries = report_entries(&round, has_runtime, self.plan.samples, self.started);
-            listener(&scenario.id, RoundResult::Rounds(entries));
+            listener(&scenario.id, RecordedRound::Rounds(entries));
         }
         self.rounds[scenario_index].add(round);
     }
@@ -331,7 +333,7 @@ fn pool_of_rounds(rounds: &[MeasuredRound]) -> Pool {
 fn report_subject(
     scenario: &Scenario,
     rounds: &ScenarioRounds,
-    failure: Option<&String>,
+    failure: Option<&RoundError>,
     plan: &Plan,
     started: Instant,
 ) -> Subject {
@@ -340,7 +342,7 @@ fn report_subject(
     let (summary, histogram) = rounds.summary(has_runtime).unzip();
     let complete = rounds.measured == scenario.rounds() && rounds.complete;
     let status = match failure {
-        Some(reason) => Status::Failed { reason: reason.clone() },
+        Some(error) => Status::Failed { reason: error.to_string() },
         None if complete => Status::Measured,
         None => Status::Partial,
     };

@@ -12,17 +12,17 @@ use jitterstat::recorder::{RawSample, Recorder};
 use jitterstat::sample::{Grid, RoundSamples, Wakeup};
 use tach::{Anchor, Conversion};
 
-use crate::machine::os;
 use crate::measure::child::ProgramSession;
 use crate::measure::cost::{Cost, CostScope, TickUsage, UsageTicks};
 use crate::measure::executor::{run_on_busypoll, run_on_thread, run_on_tokio};
 use crate::measure::late_watch::{LateWatch, RoundWatch};
 use crate::measure::long_wait::LongWait;
 use crate::measure::program::{self, MeasuredProgram};
+use crate::measure::round_error::RoundError;
 use crate::measure::runtime_load::LoadCpuTime;
 use crate::measure::tick_loop::{RawRound, Recording, RoundSetup};
 use crate::measure::why::{
-    self, FinishedRound, InstanceWakeups, Profiler, RoundDiagnosis, RoundProfiler,
+    self, FinishedRound, InstanceWakeups, Profiler, RoundDiagnosis, RoundProfiler, Unavailable,
 };
 use crate::panics::catch_panic;
 use crate::program::Program;
@@ -53,6 +53,9 @@ pub struct MeasuredRound {
     /// other results.
     pub diagnosis: Option<RoundDiagnosis>,
 }
+
+/// A measured round, or the reason why there is none.
+pub type RoundResult = Result<MeasuredRound, RoundError>;
 
 /// The conversion of one round.
 #[derive(Clone, Copy, Debug)]
@@ -102,20 +105,20 @@ impl RoundRequest<'_> {
     /// # Errors
     ///
     /// Returns the reason if the round cannot be measured.
-    pub fn measure(self) -> Result<MeasuredRound, String> {
+    pub fn measure(self) -> RoundResult {
         match &self.scenario.subject {
             Target::Program(program) => self.measure_program(program),
             Target::Builtin(SubjectInfo { name, runtime_kind: RuntimeKind::Script, .. }) => {
                 self.measure_scripted(name)
             }
             Target::Builtin(SubjectInfo { name, .. }) => subject::visit_by_name(name, self)
-                .unwrap_or_else(|| Err(format!("unknown subject {name:?}"))),
+                .unwrap_or_else(|| Err(RoundError::UnknownSubject((*name).to_owned()))),
         }
     }
 }
 
 impl Visitor for RoundRequest<'_> {
-    type Output = Result<MeasuredRound, String>;
+    type Output = RoundResult;
 
     fn on_tokio<S>(self) -> Self::Output
     where
@@ -140,18 +143,15 @@ impl RoundRequest<'_> {
     }
 
     /// Measures a round of a built-in subject with the executor of its runtime.
-    fn measure_subject(
-        self,
-        execute: fn(RoundSetup) -> io::Result<RawRound>,
-    ) -> Result<MeasuredRound, String> {
+    fn measure_subject(self, execute: fn(RoundSetup) -> io::Result<RawRound>) -> RoundResult {
         let grid = self.grid();
         let setup = self.setup(grid)?;
         let recorder = setup.profiler.clone();
-        let raw = catch_panic(|| execute(setup))?.map_err(|error| explain_error(&error))?;
+        let raw = catch_panic(|| execute(setup))?
+            .map_err(|error| RoundError::Subject(Arc::new(error)))?;
         let (start, end) = (&raw.start_anchor, &raw.end_anchor);
         check_clock_step(start, end)?;
-        let conversion =
-            Conversion::between(start, end).ok_or("the clock did not advance over the round")?;
+        let conversion = Conversion::between(start, end).ok_or(RoundError::ClockStopped)?;
         let mut instances = Vec::with_capacity(raw.recordings.len());
         for recording in &raw.recordings {
             let wakeups = convert_wakeups(recording, &conversion);
@@ -182,11 +182,11 @@ impl RoundRequest<'_> {
     }
 
     /// Prepares the round, including the memory for its samples.
-    fn setup(&self, grid: Grid) -> Result<RoundSetup, String> {
+    fn setup(&self, grid: Grid) -> Result<RoundSetup, RoundError> {
         let total = grid.first_tick + grid.ticks + self.run_on;
-        let capacity =
-            usize::try_from(total).map_err(|_| "more ticks than memory holds".to_owned())?;
-        let recorders = create_recorders(self.scenario.instances, capacity)?;
+        let capacity = usize::try_from(total).map_err(|_| RoundError::TooManyTicks)?;
+        let recorders = (0..self.scenario.instances).map(|_| Recorder::try_with_capacity(capacity));
+        let recorders = recorders.collect::<Result<_, _>>().map_err(|_| RoundError::NoMemory)?;
         let period = self.scenario.period;
         Ok(RoundSetup {
             period,
@@ -245,7 +245,7 @@ impl RoundRequest<'_> {
     }
 
     /// Measures a round of a program, which runs in a process and measures itself.
-    fn measure_program(self, program: &Program) -> Result<MeasuredRound, String> {
+    fn measure_program(self, program: &Program) -> RoundResult {
         let profiled = self.profiler.map(|profiler| (profiler, self.index));
         let measured = program::measure_round(program, self.grid(), self.stop, profiled)?;
         Ok(self.program_round(measured))
@@ -260,7 +260,7 @@ impl RoundRequest<'_> {
         self,
         program: &Program,
         session: &mut ProgramSession,
-    ) -> Result<MeasuredRound, String> {
+    ) -> RoundResult {
         let grid = self.grid();
         let measured = program::measure_session_round(program, session, grid, self.stop)?;
         Ok(self.program_round(measured))
@@ -283,10 +283,11 @@ impl RoundRequest<'_> {
 
     /// Replays a round of the script. No loop runs, but the evaluation is that of a real round.
     #[allow(clippy::disallowed_methods, reason = "the start of a grid without a loop")]
-    fn measure_scripted(self, name: &str) -> Result<MeasuredRound, String> {
+    fn measure_scripted(self, name: &str) -> RoundResult {
         let (scenario, grid) = (self.scenario, self.grid());
         let offset = self.index * scenario.round_ticks;
-        let replayed = script::replay(&scenario.id, name, self.index, offset, grid)?;
+        let replayed = script::replay(&scenario.id, name, self.index, offset, grid)
+            .map_err(RoundError::Script)?;
         let start = self.start.unwrap_or_else(|| Instant::now() + self.phase);
         let mut instances = Vec::new();
         for i in 0..scenario.instances {
@@ -319,7 +320,7 @@ impl RoundRequest<'_> {
             stopped: replayed.stopped,
             diagnosis: self
                 .profiler
-                .map(|_| RoundDiagnosis::unavailable(self.index, "a script has no threads")),
+                .map(|_| RoundDiagnosis::unavailable(self.index, &Unavailable::NoThreads)),
         })
     }
 }
@@ -333,7 +334,7 @@ const MAX_CLOCK_DRIFT: f64 = 0.02;
 
 /// Checks that the kernel's clock did not jump during a round, since its lateness would include the
 /// jump.
-fn check_clock_step(start: &Anchor, end: &Anchor) -> Result<(), String> {
+fn check_clock_step(start: &Anchor, end: &Anchor) -> Result<(), RoundError> {
     static RATE_HZ: OnceLock<f64> = OnceLock::new();
     let rate_hz = *RATE_HZ.get_or_init(|| tach::info().rate_hz);
     let counter_s = end.count().saturating_sub(start.count()) as f64 / rate_hz;
@@ -346,31 +347,12 @@ fn check_clock_step(start: &Anchor, end: &Anchor) -> Result<(), String> {
 }
 
 /// Compares the lengths of a round by the CPU counter and by the kernel's clock, in seconds.
-fn compare_clocks(counter_s: f64, kernel_s: f64) -> Result<(), String> {
+fn compare_clocks(counter_s: f64, kernel_s: f64) -> Result<(), RoundError> {
     let jump = kernel_s - counter_s;
     if jump.abs() <= MAX_CLOCK_STEP.as_secs_f64() + counter_s.abs() * MAX_CLOCK_DRIFT {
         return Ok(());
     }
-    Err(format!(
-        "the clock jumped by {jump:+.3} s within a round: it took {counter_s:.3} s by the CPU counter, and {kernel_s:.3} s by \
-         the kernel's clock"
-    ))
-}
-
-/// Explains why a round could not be measured, with a remedy if one is known.
-fn explain_error(error: &io::Error) -> String {
-    let hint = if os::is_out_of_descriptors(error) {
-        "; raise the limit, for example with ulimit -n 1024"
-    } else {
-        ""
-    };
-    format!("{error}{hint}")
-}
-
-/// Reserves the memory for the samples of all instances.
-fn create_recorders(instances: u64, capacity: usize) -> Result<Vec<Recorder>, String> {
-    let recorders = (0..instances).map(|_| Recorder::try_with_capacity(capacity));
-    recorders.collect::<Result<_, _>>().map_err(|_| "not enough memory for its samples".to_owned())
+    Err(RoundError::ClockJumped { counter_s, kernel_s })
 }
 
 /// Converts the counts of a recording to nanoseconds on the grid.
@@ -386,11 +368,15 @@ fn convert_wakeups(recording: &Recording, conversion: &Conversion) -> Vec<Wakeup
 }
 
 /// Returns the samples of an instance from its wake-ups.
-fn samples_on_grid(wakeups: &[Wakeup], grid: Grid, stopped: bool) -> Result<RoundSamples, String> {
+fn samples_on_grid(
+    wakeups: &[Wakeup],
+    grid: Grid,
+    stopped: bool,
+) -> Result<RoundSamples, RoundError> {
     let ticks_run = wakeups.last().map_or(0, |w| w.tick + 1).min(grid.first_tick + grid.ticks);
     // A stopped round contains only the ticks that ran.
     let ticks = if stopped { ticks_run.saturating_sub(grid.first_tick) } else { grid.ticks };
-    RoundSamples::from_wakeups(Grid { ticks, ..grid }, wakeups).map_err(|e| e.to_string())
+    RoundSamples::from_wakeups(Grid { ticks, ..grid }, wakeups).map_err(RoundError::InvalidWakeups)
 }
 
 #[cfg(test)]
@@ -398,6 +384,7 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
+    use crate::machine::os;
     use crate::scenario::{Length, ScenarioArgs};
     use crate::subject::ticker::Schedule;
     use cli::units::to_ns;
@@ -444,12 +431,12 @@ mod tests {
     #[test]
     fn clock_jumps_are_detected() {
         for (counter_s, kernel_s) in [(0.130, 0.130), (0.130, 0.149), (60.0, 60.9), (1e-6, 0.0)] {
-            assert_eq!(compare_clocks(counter_s, kernel_s), Ok(()), "{counter_s} {kernel_s}");
+            assert!(compare_clocks(counter_s, kernel_s).is_ok(), "{counter_s} {kernel_s}");
         }
         for (counter_s, kernel_s, expected) in
             [(0.13, 3600.13, "+3600.000 s"), (0.13, -3599.87, "-3600.000 s"), (0.13, 0.0, "-0.130")]
         {
-            let error = compare_clocks(counter_s, kernel_s).unwrap_err();
+            let error = compare_clocks(counter_s, kernel_s).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
     }
@@ -621,7 +608,7 @@ mod tests {
         for result in
             [request(5).on_thread::<PanickingTicker>(), request(5).on_tokio::<PanickingTicker>()]
         {
-            let reason = result.unwrap_err();
+            let reason = result.unwrap_err().to_string();
             assert!(reason.contains("as a driver does"), "{reason}");
         }
     }

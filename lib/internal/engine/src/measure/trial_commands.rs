@@ -46,7 +46,6 @@ mod imp {
     use std::time::{Duration, Instant};
 
     use cli::printable::to_printable_message;
-    use cli::units::format_rounded_duration;
     use rustix::io::Errno;
     use rustix::process::{
         Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid,
@@ -56,6 +55,9 @@ mod imp {
     use crate::machine::os;
     use crate::measure::child::program_command;
     use crate::measure::supervisor;
+    use crate::measure::trial_error::{
+        ChangeError, CommandError, CommandExit, TrialError, UndoError,
+    };
     use crate::program::Program;
 
     /// Time limit of a command.
@@ -124,7 +126,7 @@ mod imp {
         /// # Errors
         ///
         /// Returns an error if the command fails. The undo command has run then.
-        pub fn change(&mut self, commands: &TrialCommands) -> Result<(), String> {
+        pub fn change(&mut self, commands: &TrialCommands) -> Result<(), TrialError> {
             let TrialCommands { name, change, undo } = commands;
             undo.text().clone_into(&mut self.undo);
             self.request(&[CHANGE, name, change.text(), undo.text()])
@@ -135,12 +137,12 @@ mod imp {
         /// # Errors
         ///
         /// Returns an error if the undo command fails.
-        pub fn undo(&mut self) -> Result<(), String> {
+        pub fn undo(&mut self) -> Result<(), TrialError> {
             self.request(&[UNDO])
         }
 
         /// Sends an order and waits for the reply. An interrupt can [`end`] the process meanwhile.
-        fn request(&mut self, parts: &[&str]) -> Result<(), String> {
+        fn request(&mut self, parts: &[&str]) -> Result<(), TrialError> {
             let order: Vec<u8> =
                 parts.iter().flat_map(|part| part.bytes().chain(std::iter::once(0))).collect();
             if let Some(Helper { orders, .. }) = &mut *helper() {
@@ -149,11 +151,8 @@ mod imp {
             }
             match read_part(&mut self.replies).as_deref() {
                 Some("") => Ok(()),
-                Some(reason) => Err(reason.to_owned()),
-                None => Err(format!(
-                    "the process that runs the commands was killed, so a change may be in effect; undo it with: {}",
-                    self.undo
-                )),
+                Some(error) => Err(TrialError::Reported(error.to_owned())),
+                None => Err(TrialError::ProcessKilled { undo: self.undo.clone() }),
             }
         }
     }
@@ -179,17 +178,24 @@ mod imp {
         os::adopt_children();
         let mut effective: Option<EffectiveChange> = None;
         while let Some(order) = read_part(&mut input) {
-            let result = if order == CHANGE {
+            let error = if order == CHANGE {
                 let Some(commands) = read_commands(&mut input) else { break };
-                EffectiveChange::apply(&commands).map(|change| effective = Some(change))
+                match EffectiveChange::apply(&commands) {
+                    Ok(change) => {
+                        effective = Some(change);
+                        None
+                    }
+                    Err(error) => Some(error.to_string()),
+                }
             } else {
-                effective.take().map_or(Ok(()), EffectiveChange::undo)
+                let undone = effective.take().map_or(Ok(()), EffectiveChange::undo);
+                undone.err().map(|error| error.to_string())
             };
-            let reply = result.err().unwrap_or_default() + "\0";
+            let reply = error.unwrap_or_default() + "\0";
             let _ = replies.write_all(reply.as_bytes()).and_then(|()| replies.flush());
         }
-        if let Some(Err(reason)) = effective.map(EffectiveChange::undo) {
-            let _ = writeln!(io::stderr(), "osjitter: {reason}");
+        if let Some(Err(error)) = effective.map(EffectiveChange::undo) {
+            let _ = writeln!(io::stderr(), "osjitter: {error}");
         }
     }
 
@@ -210,34 +216,35 @@ mod imp {
 
     impl EffectiveChange {
         /// Runs the command of a change. If it fails, runs the undo command.
-        fn apply(commands: &TrialCommands) -> Result<Self, String> {
+        fn apply(commands: &TrialCommands) -> Result<Self, ChangeError> {
             let name = commands.name.clone();
-            let failed = |reason: String| format!("--try {name} failed: {reason}");
-            let mut command = StartedCommand::start(&commands.change).map_err(failed)?;
+            let mut command = match StartedCommand::start(&commands.change) {
+                Ok(command) => command,
+                Err(error) => return Err(ChangeError { name, error, undo_error: None }),
+            };
             let result = command.wait();
             let change = Self { name: name.clone(), undo: commands.undo.clone(), command };
-            let Err(reason) = result else { return Ok(change) };
-            match change.undo() {
-                Ok(()) => Err(failed(reason)),
-                Err(also) => Err(format!("{}; {also}", failed(reason))),
+            match result {
+                Ok(()) => Ok(change),
+                Err(error) => {
+                    let undo_error = change.undo().err().map(Box::new);
+                    Err(ChangeError { name, error, undo_error })
+                }
             }
         }
 
         /// Runs the undo command, then ends the processes that the other command has left.
-        fn undo(self) -> Result<(), String> {
+        fn undo(self) -> Result<(), UndoError> {
             // A signal to all processes of a service may end the first run.
             let result = run_undo(&self.undo).or_else(|_| run_undo(&self.undo));
             self.command.end_group();
-            result.map_err(|reason| {
-                let name = self.name;
-                format!("--undo of {name} failed, so {name} may still be in effect: {reason}")
-            })
+            result.map_err(|error| UndoError { name: self.name, error })
         }
     }
 
     /// Runs an undo command to completion. Processes that it leaves in the background run on: they
     /// are part of the previous state.
-    fn run_undo(program: &Program) -> Result<(), String> {
+    fn run_undo(program: &Program) -> Result<(), CommandError> {
         let mut command = StartedCommand::start(program)?;
         let result = command.wait();
         let _ = command.child.wait();
@@ -253,7 +260,7 @@ mod imp {
     }
 
     impl StartedCommand {
-        fn start(program: &Program) -> Result<Self, String> {
+        fn start(program: &Program) -> Result<Self, CommandError> {
             // A pipe would have to be read for as long as a process in the background has it open.
             let output = tempfile::tempfile().ok();
             let stdio = || {
@@ -262,14 +269,17 @@ mod imp {
             };
             let mut command = program_command(program);
             command.process_group(0).stdout(stdio()).stderr(stdio());
-            let child = command.spawn().map_err(|error| program.start_error(error))?;
-            Ok(Self { text: program.text().to_owned(), child, output })
+            let text = program.text().to_owned();
+            match command.spawn() {
+                Ok(child) => Ok(Self { text, child, output }),
+                Err(error) => Err(CommandError::NotStarted { command: text, error }),
+            }
         }
 
         /// Waits until the program has exited, and does not reap it: its id remains that of its
         /// group. Kills the group after the time limit.
         #[allow(clippy::disallowed_methods, reason = "a wait with a time limit")]
-        fn wait(&mut self) -> Result<(), String> {
+        fn wait(&mut self) -> Result<(), CommandError> {
             let id = Pid::from_child(&self.child);
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
             let started = Instant::now();
@@ -277,38 +287,39 @@ mod imp {
                 match waitid(WaitId::Pid(id), options) {
                     Ok(Some(status)) => return self.check_status(&status),
                     Ok(None) | Err(Errno::INTR) => {}
-                    Err(error) => return Err(format!("{}: {error}", self.text)),
+                    Err(error) => {
+                        let (command, error) = (self.text.clone(), error.into());
+                        return Err(CommandError::Wait { command, error });
+                    }
                 }
                 if started.elapsed() > COMMAND_TIMEOUT {
                     self.kill_group();
-                    let limit = format_rounded_duration(COMMAND_TIMEOUT);
-                    let text = &self.text;
-                    return Err(format!("{text}: was still running after {limit} and was ended"));
+                    let (command, limit) = (self.text.clone(), COMMAND_TIMEOUT);
+                    return Err(CommandError::TimedOut { command, limit });
                 }
                 std::thread::sleep(POLL_INTERVAL);
             }
         }
 
-        fn check_status(&mut self, status: &WaitIdStatus) -> Result<(), String> {
-            let reason = match (status.exit_status(), status.terminating_signal()) {
+        fn check_status(&mut self, status: &WaitIdStatus) -> Result<(), CommandError> {
+            let exit = match (status.exit_status(), status.terminating_signal()) {
                 (Some(0), _) => return Ok(()),
-                (Some(code), _) => format!("exit status: {code}"),
-                (None, signal) => format!("signal: {}", signal.unwrap_or(0)),
+                (Some(code), _) => CommandExit::Code(code),
+                (None, signal) => CommandExit::Signal(signal.unwrap_or(0)),
             };
-            let quote = self.quote_output();
-            Err(format!("{}: ended with {reason}{quote}", self.text))
+            let (command, output) = (self.text.clone(), self.output_tail());
+            Err(CommandError::Failed { command, exit, output })
         }
 
-        /// Quotes the end of the output.
-        fn quote_output(&mut self) -> String {
+        /// Returns the end of the output.
+        fn output_tail(&mut self) -> String {
             let Some(output) = &mut self.output else { return String::new() };
             let mut tail = Vec::new();
             let length = output.metadata().map_or(0, |meta| meta.len());
             let start = SeekFrom::Start(length.saturating_sub(QUOTE_BYTES));
             let _ =
                 output.seek(start).and_then(|_| output.take(QUOTE_BYTES).read_to_end(&mut tail));
-            let text = to_printable_message(String::from_utf8_lossy(&tail).trim());
-            if text.is_empty() { text } else { format!("; output: {text}") }
+            to_printable_message(String::from_utf8_lossy(&tail).trim())
         }
 
         /// Kills the group. Its leader is not reaped, so its id belongs to no other group.
@@ -339,6 +350,7 @@ mod imp {
     use std::io::{self, BufRead, Write};
 
     use super::TrialCommands;
+    use crate::measure::trial_error::TrialError;
 
     pub struct TrialProcess;
 
@@ -347,11 +359,11 @@ mod imp {
             Err(io::Error::new(io::ErrorKind::Unsupported, "not supported on this system"))
         }
 
-        pub fn change(&mut self, _: &TrialCommands) -> Result<(), String> {
+        pub fn change(&mut self, _: &TrialCommands) -> Result<(), TrialError> {
             Ok(())
         }
 
-        pub fn undo(&mut self) -> Result<(), String> {
+        pub fn undo(&mut self) -> Result<(), TrialError> {
             Ok(())
         }
     }

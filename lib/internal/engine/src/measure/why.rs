@@ -16,11 +16,13 @@ mod occupants;
 mod profiler;
 mod round_diagnosis;
 mod tick_attribution;
+mod unavailable;
 mod wakeup_chains;
 mod witness;
 
 pub use profiler::{ParkDetection, Profiler, RoundProfiler, WakeupNotes, park, unpark};
 pub use round_diagnosis::{FinishedRound, InstanceWakeups, RoundDiagnosis, ThreadWakeup, diagnose};
+pub use unavailable::Unavailable;
 
 #[cfg(test)]
 mod tests;

@@ -151,7 +151,8 @@ pub fn check_available(name: &str) -> Result<(), String> {
         }
     }
     // A timer that cannot be created is reported by a panic if its interface has no error.
-    let created = catch_panic(|| visit_by_name(name, Check))?.ok_or("unknown subject")?;
+    let created = catch_panic(|| visit_by_name(name, Check));
+    let created = created.map_err(|panic| panic.to_string())?.ok_or("unknown subject")?;
     created.map_err(|error| error.to_string())
 }
 

@@ -2,6 +2,9 @@
 //!
 //! The input can be any bytes. Descriptions by the kernel define the positions of the fields.
 
+use std::error::Error;
+use std::fmt;
+
 use crate::machine::os::switches::number;
 
 /// An event on a CPU.
@@ -141,20 +144,38 @@ pub struct TracepointLayout {
     fields: [Field; FIELDS],
 }
 
+/// A description of a tracepoint that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LayoutError {
+    NoId,
+    NoField(String),
+}
+
+impl fmt::Display for LayoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoId => f.write_str("it has no id"),
+            Self::NoField(name) => write!(f, "it has no {name}"),
+        }
+    }
+}
+
+impl Error for LayoutError {}
+
 impl TracepointLayout {
     /// Parses the description of a tracepoint by the kernel.
     ///
     /// # Errors
     ///
     /// Returns an error if the description lacks an id or one of the fields.
-    pub fn parse(format: &str, wanted: &[&str]) -> Result<Self, String> {
+    pub fn parse(format: &str, wanted: &[&str]) -> Result<Self, LayoutError> {
         let id = format.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
-        let mut layout = Self { id: id.ok_or("it has no id")?, ..Self::default() };
+        let mut layout = Self { id: id.ok_or(LayoutError::NoId)?, ..Self::default() };
         for (field, name) in layout.fields.iter_mut().zip(wanted) {
             *field = format
                 .lines()
                 .find_map(|line| parse_field(line, name))
-                .ok_or_else(|| format!("it has no {name}"))?;
+                .ok_or_else(|| LayoutError::NoField((*name).to_owned()))?;
         }
         Ok(layout)
     }
@@ -482,7 +503,9 @@ mod tests {
 
     #[test]
     fn missing_fields_are_named() {
-        let error = |format: &str| TracepointLayout::parse(format, TRACEPOINTS[7].1).unwrap_err();
+        let error = |format: &str| {
+            TracepointLayout::parse(format, TRACEPOINTS[7].1).unwrap_err().to_string()
+        };
         assert_eq!(error(&SWITCH.replace("next_pid", "to")), "it has no next_pid");
         assert_eq!(error(&SWITCH.replace("ID:", "")), "it has no id");
         assert_eq!(error(&SWITCH.replace("size:8", "size:x")), "it has no prev_state");

@@ -4,8 +4,8 @@
 use std::fs::File;
 use std::io::{self, Read};
 
+use crate::machine::os::not_available::NotAvailable;
 use crate::machine::os::perf::{self, Attributes};
-use crate::machine::os::types::NotAvailable;
 
 const HARDWARE: u32 = 0;
 const INSTRUCTIONS: u64 = 1;

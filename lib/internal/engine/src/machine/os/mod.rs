@@ -68,6 +68,7 @@ mod io_uring;
 #[cfg(not(target_os = "linux"))]
 #[path = "io_uring_other.rs"]
 mod io_uring;
+mod not_available;
 #[cfg(target_os = "linux")]
 #[path = "perf_linux.rs"]
 mod perf;
@@ -122,11 +123,13 @@ pub use calls::{
     WAITS, belongs_to_other_user, cpus_allowed, current_call, is_32_bit, process_threads,
 };
 pub use events::{
-    TRACEPOINTS, ThreadName, TraceEvent, TraceEventKind, TraceReader, TraceScope, TracepointLayout,
+    LayoutError, TRACEPOINTS, ThreadName, TraceEvent, TraceEventKind, TraceReader, TraceScope,
+    TracepointLayout,
 };
 pub use imp::*;
 pub use instructions::Instructions;
 pub use io_uring::RingSleeper;
+pub use not_available::{NotAvailable, Obstacle};
 pub use process::ProcessTree;
 #[cfg(unix)]
 pub use process::adopt_children;
@@ -141,8 +144,7 @@ pub use switches::{DrainedSwitches, NamedThread, PastSwitches, SwitchRecord};
 pub use thread_stats::*;
 pub use tracer::*;
 pub use types::{
-    NotAvailable, ProcessTreeExit, Sched, StartedTree, ThreadReading, ThreadTimes, TimerSteps,
-    TreeUsage, Usage,
+    ProcessTreeExit, Sched, StartedTree, ThreadReading, ThreadTimes, TimerSteps, TreeUsage, Usage,
 };
 
 /// Returns the user with whose permissions this process runs.

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::io;
 
+use crate::machine::os::not_available::NotAvailable;
 use crate::machine::os::perf::{self, Attributes, OverwritingRing, Ring};
 use crate::machine::os::switches::{DrainedSwitches, PastSwitches, parse, parse_past};
-use crate::machine::os::types::NotAvailable;
 
 const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
@@ -38,7 +38,7 @@ impl SwitchRing {
     /// Returns an error if the kernel or a sandbox forbids it, or if no memory can be locked.
     pub fn for_current_thread() -> Result<Self, NotAvailable> {
         Self::open(0, -1, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR, &PAGES)
-            .map_err(|error| refused(&error, OWN_THREADS_NEED))
+            .map_err(|error| refused(error, OWN_THREADS_NEED))
     }
 
     /// Records the switches, on one CPU, of all threads of programs that the calling thread starts
@@ -54,7 +54,7 @@ impl SwitchRing {
         let cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
         let flags =
             EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | INHERIT | COMM | perf::DISABLED | ENABLE_ON_EXEC;
-        Self::open(0, cpu, flags, &PROGRAM_PAGES).map_err(|error| refused(&error, OWN_THREADS_NEED))
+        Self::open(0, cpu, flags, &PROGRAM_PAGES).map_err(|error| refused(error, OWN_THREADS_NEED))
     }
 
     /// Records the switches of all threads on a CPU while [`SwitchRing::record`] is on.
@@ -66,7 +66,7 @@ impl SwitchRing {
     pub fn for_cpu(cpu: usize) -> Result<Self, NotAvailable> {
         let cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
         Self::open(-1, cpu, perf::DISABLED, &CPU_PAGES)
-            .map_err(|error| refused(&error, ALL_THREADS_NEED))
+            .map_err(|error| refused(error, ALL_THREADS_NEED))
     }
 
     fn open(
@@ -120,7 +120,7 @@ impl SwitchHistory {
     pub fn for_thread(thread: u32, bytes: usize) -> Result<Self, NotAvailable> {
         let thread = libc::pid_t::try_from(thread).unwrap_or(libc::pid_t::MAX);
         Self::open(thread, -1, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR, bytes)
-            .map_err(|error| refused(&error, OWN_THREADS_NEED))
+            .map_err(|error| refused(error, OWN_THREADS_NEED))
     }
 
     /// Records the switches of all threads on a CPU, and the names of new programs, starting now.
@@ -131,7 +131,7 @@ impl SwitchHistory {
     /// permission to observe other processes.
     pub fn for_cpu(cpu: usize, bytes: usize) -> Result<Self, NotAvailable> {
         let cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
-        Self::open(-1, cpu, COMM, bytes).map_err(|error| refused(&error, ALL_THREADS_NEED))
+        Self::open(-1, cpu, COMM, bytes).map_err(|error| refused(error, ALL_THREADS_NEED))
     }
 
     fn open(thread: libc::pid_t, cpu: libc::c_int, flags: u64, bytes: usize) -> io::Result<Self> {
@@ -166,8 +166,8 @@ impl SwitchHistory {
     }
 }
 
-pub(super) fn refused(error: &io::Error, needs: &'static str) -> NotAvailable {
-    NotAvailable { what: "perf_event_open", error: error.to_string(), needs }
+pub(super) fn refused(error: io::Error, needs: &'static str) -> NotAvailable {
+    NotAvailable::new("perf_event_open", error, needs)
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use rustix::time::ClockId;
 
 use crate::machine::cgroup;
 use crate::machine::os::imp::clock_ns;
-use crate::machine::os::types::{NotAvailable, ThreadTimes};
+use crate::machine::os::not_available::NotAvailable;
+use crate::machine::os::types::ThreadTimes;
 
 /// File of the calling thread. Reading that of the process takes a lock of the process.
 const SCHEDSTAT_FILE: &str = "/proc/thread-self/schedstat";

@@ -2,11 +2,12 @@
 
 use files::why::Reading;
 
+use crate::machine::os::not_available::NotAvailable;
 use crate::machine::os::switches::{DrainedSwitches, PastSwitches};
-use crate::machine::os::types::{NotAvailable, ThreadTimes};
+use crate::machine::os::types::ThreadTimes;
 
 const LINUX_ONLY: NotAvailable =
-    NotAvailable { what: "statistics of single threads", error: String::new(), needs: "Linux" };
+    NotAvailable { what: "statistics of single threads", obstacle: None, needs: "Linux" };
 
 #[derive(Debug)]
 pub struct ThreadStats;

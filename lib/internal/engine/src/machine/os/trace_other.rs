@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::machine::os::events::{TraceEvent, TraceScope};
-use crate::machine::os::types::NotAvailable;
+use crate::machine::os::not_available::NotAvailable;
 
 pub const WAITS: &[(i64, &str)] = &[];
 
@@ -36,7 +36,7 @@ pub enum Tracer {}
 
 impl Tracer {
     pub fn open(_: TraceScope) -> Result<Self, NotAvailable> {
-        Err(NotAvailable { what: "tracing", error: String::new(), needs: "Linux on 64 bits" })
+        Err(NotAvailable { what: "tracing", obstacle: None, needs: "Linux on 64 bits" })
     }
 
     pub fn record(&self, _: bool) {

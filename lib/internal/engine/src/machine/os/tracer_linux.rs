@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::time::{ClockId, DynamicClockId};
 
@@ -15,8 +16,8 @@ use crate::machine::os::events::{
     TRACEPOINTS, TraceEvent, TraceReader, TraceScope, TracepointLayout,
 };
 use crate::machine::os::imp::dynamic_clock_ns;
+use crate::machine::os::not_available::{NotAvailable, Obstacle};
 use crate::machine::os::perf::{self, Attributes, Ring};
-use crate::machine::os::types::NotAvailable;
 
 const TRACEPOINT: u32 = 2;
 const SAMPLE_RAW: u64 = 1 << 10;
@@ -53,7 +54,8 @@ impl Tracer {
     /// Returns an error if a permission is missing or the kernel lacks a tracepoint.
     pub fn open(scope: TraceScope) -> Result<Self, NotAvailable> {
         if cfg!(target_pointer_width = "32") {
-            return Err(NotAvailable::new("tracing", "", "a 64-bit system"));
+            let needs = "a 64-bit system";
+            return Err(NotAvailable { what: "tracing", obstacle: None, needs });
         }
         let events = events_directory()?;
         let mut layouts = Vec::with_capacity(TRACEPOINTS.len());
@@ -64,7 +66,9 @@ impl Tracer {
         let mut cpus = Vec::new();
         for cpu in online_cpus() {
             let opened = Cpu::open(cpu, scope, &layouts, &filters);
-            cpus.push(opened.map_err(|e| refused(format!("perf_event_open: {e}")))?);
+            let name = "perf_event_open";
+            let failed = |error| refused(Obstacle::Call { name, error: Arc::new(error) });
+            cpus.push(opened.map_err(failed)?);
         }
         Ok(Self { cpus, layouts, bytes: 0 })
     }
@@ -195,40 +199,41 @@ fn events_directory() -> Result<PathBuf, NotAvailable> {
     for place in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"] {
         match std::fs::read_dir(Path::new(place).join("events")) {
             Ok(_) => return Ok(Path::new(place).join("events")),
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                denied = Some(refused(format!("{place}: {e}")))
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let (file, error) = (PathBuf::from(place), Arc::new(error));
+                denied = Some(refused(Obstacle::UnreadableFile { file, error }))
             }
             Err(_) => {}
         }
     }
     let needs = "`mount -t tracefs tracefs /sys/kernel/tracing`, as root";
-    Err(denied.unwrap_or(NotAvailable::new("tracing", "tracefs is not mounted", needs)))
+    let unmounted = NotAvailable { what: "tracing", obstacle: Some(Obstacle::NoTracefs), needs };
+    Err(denied.unwrap_or(unmounted))
 }
 
 /// Reads the format of a tracepoint.
 fn read_layout(file: &Path, fields: &[&str]) -> Result<TracepointLayout, NotAvailable> {
-    let text = std::fs::read_to_string(file).map_err(|e| explain_read_error(&e, file))?;
+    let file = file.to_owned();
+    let text = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(missing(Obstacle::MissingFile(file)));
+        }
+        Err(error) => {
+            return Err(refused(Obstacle::UnreadableFile { file, error: Arc::new(error) }));
+        }
+    };
     TracepointLayout::parse(&text, fields)
-        .map_err(|what| missing(format!("{}: {what}", file.display())))
+        .map_err(|error| missing(Obstacle::Layout { file, error }))
 }
 
-fn explain_read_error(error: &io::Error, file: &Path) -> NotAvailable {
-    match error.kind() {
-        io::ErrorKind::NotFound => missing(format!("{} does not exist", file.display())),
-        _ => refused(format!("{}: {error}", file.display())),
-    }
+fn refused(obstacle: Obstacle) -> NotAvailable {
+    NotAvailable { what: "tracing", obstacle: Some(obstacle), needs: NEEDS }
 }
 
-fn refused(error: String) -> NotAvailable {
-    NotAvailable { what: "tracing", error, needs: NEEDS }
-}
-
-fn missing(error: String) -> NotAvailable {
-    NotAvailable {
-        what: "tracing",
-        error,
-        needs: "a kernel with tracepoints of timers, switches and system calls",
-    }
+fn missing(obstacle: Obstacle) -> NotAvailable {
+    let needs = "a kernel with tracepoints of timers, switches and system calls";
+    NotAvailable { what: "tracing", obstacle: Some(obstacle), needs }
 }
 
 /// Returns whether threads have the same numbers here as in the records of the kernel. This is

@@ -52,29 +52,6 @@ pub enum Sched {
     RoundRobin(u8),
 }
 
-/// A feature that the system, or this process on it, does not support.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotAvailable {
-    pub what: &'static str,
-    /// Error of the system; empty if there was none.
-    pub error: String,
-    /// Requirements of the feature.
-    pub needs: &'static str,
-}
-
-impl NotAvailable {
-    pub fn new(what: &'static str, error: impl ToString, needs: &'static str) -> Self {
-        Self { what, error: error.to_string(), needs }
-    }
-}
-
-impl std::fmt::Display for NotAvailable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let error = if self.error.is_empty() { String::new() } else { format!(": {}", self.error) };
-        write!(f, "{}{error}; it requires {}", self.what, self.needs)
-    }
-}
-
 /// Times that the kernel accounts for a thread, or the sum over several threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTimes {

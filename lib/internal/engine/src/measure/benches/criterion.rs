@@ -1,10 +1,12 @@
 //! Files of Criterion.rs: `GROUP/FUNCTION/VALUE/new/sample.json` and the `benchmark.json` next to it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use super::{BenchSamples, Flag, flag, option, read_bounded};
+use super::{BenchOutputError, BenchSamples, Flag, flag, option, read_bounded};
 
 /// Flags of a short run. Version 0.4 or later accepts fractions of a second. The samples are judged
 /// by the gate, so the resamples of Criterion's own intervals are few.
@@ -36,7 +38,7 @@ struct BenchmarkFile {
 }
 
 /// Reads the samples of all benchmarks of a run.
-pub fn read(home: &Path) -> Result<Vec<BenchSamples>, String> {
+pub fn read(home: &Path) -> Result<Vec<BenchSamples>, BenchOutputError> {
     let mut benches = Vec::new();
     // A program that ran no benchmark has created no directory.
     if home.is_dir() {
@@ -49,8 +51,8 @@ fn read_directory(
     directory: &Path,
     depth: usize,
     benches: &mut Vec<BenchSamples>,
-) -> Result<(), String> {
-    let read_error = |e| format!("the files of Criterion cannot be read: {e}");
+) -> Result<(), BenchOutputError> {
+    let read_error = |error| BenchOutputError::UnreadableDirectory(Arc::new(error));
     for entry in std::fs::read_dir(directory).map_err(read_error)? {
         let entry = entry.map_err(read_error)?;
         let path = entry.path();
@@ -60,8 +62,12 @@ fn read_directory(
         let samples = path.join("sample.json");
         if entry.file_name() == "new" && samples.exists() {
             let name = parse_id(&read_bounded(&path.join("benchmark.json"))?)?;
-            let ns = parse_samples(&read_bounded(&samples)?);
-            benches.push(BenchSamples { ns: ns.map_err(|e| format!("{name}: {e}"))?, name });
+            match parse_samples(&read_bounded(&samples)?) {
+                Ok(ns) => benches.push(BenchSamples { name, ns }),
+                Err(error) => {
+                    return Err(BenchOutputError::CriterionBench { name, error: Box::new(error) });
+                }
+            }
         } else if depth > 1 {
             read_directory(&path, depth - 1, benches)?;
         }
@@ -70,24 +76,27 @@ fn read_directory(
 }
 
 /// Parses `benchmark.json` into the id of the benchmark.
-fn parse_id(bytes: &[u8]) -> Result<String, String> {
-    let file: BenchmarkFile = serde_json::from_slice(bytes)
-        .map_err(|e| format!("benchmark.json is not one of Criterion: {e}"))?;
+fn parse_id(bytes: &[u8]) -> Result<String, BenchOutputError> {
+    let file: BenchmarkFile = parse_json("benchmark.json", bytes)?;
     Ok(file.full_id)
 }
 
 /// Parses `sample.json` into the time of an iteration in each sample.
-pub fn parse_samples(bytes: &[u8]) -> Result<Vec<f64>, String> {
-    let SampleFile { iters, times } = serde_json::from_slice(bytes)
-        .map_err(|e| format!("sample.json is not one of Criterion: {e}"))?;
+pub fn parse_samples(bytes: &[u8]) -> Result<Vec<f64>, BenchOutputError> {
+    let SampleFile { iters, times } = parse_json("sample.json", bytes)?;
     if iters.len() != times.len() || iters.is_empty() {
-        return Err(format!(
-            "sample.json is not one of Criterion: {} counts of iterations for {} times",
-            iters.len(),
-            times.len()
-        ));
+        let (iterations, times) = (iters.len(), times.len());
+        return Err(BenchOutputError::CriterionCounts { iterations, times });
     }
     Ok(times.iter().zip(&iters).map(|(time, iterations)| time / iterations).collect())
+}
+
+fn parse_json<T: DeserializeOwned>(
+    file: &'static str,
+    bytes: &[u8],
+) -> Result<T, BenchOutputError> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| BenchOutputError::CriterionJson { file, error: Arc::new(error) })
 }
 
 #[cfg(test)]
@@ -121,7 +130,7 @@ mod tests {
         let names: Vec<&str> = benches.iter().map(|bench| bench.name.as_str()).collect();
         assert_eq!(names, ["fib", "g/f:x/20", "new/new"]);
         assert!(benches.iter().all(|bench| bench.ns == [10.0, 11.0, 15.0]), "{benches:?}");
-        assert_eq!(read(&home.path().join("none")), Ok(Vec::new()));
+        assert_eq!(read(&home.path().join("none")).unwrap(), []);
     }
 
     #[test]
@@ -136,25 +145,25 @@ mod tests {
     #[test]
     fn malformed_files_are_errors() {
         for (text, expected) in [
-            ("", "sample.json is not one of Criterion: EOF"),
-            ("7", "sample.json is not one of Criterion: invalid type"),
+            ("", "sample.json was not written by Criterion: EOF"),
+            ("7", "sample.json was not written by Criterion: invalid type"),
             (r#"{"iters":[1.0],"times":["x"]}"#, "invalid type"),
             (r#"{"iters":[1.0]}"#, "missing field `times`"),
             (r#"{"iters":[1.0,2.0],"times":[1.0]}"#, "2 counts of iterations for 1 times"),
             (r#"{"iters":[],"times":[]}"#, "0 counts of iterations for 0 times"),
         ] {
-            let error = parse_samples(text.as_bytes()).unwrap_err();
+            let error = parse_samples(text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
         let home = tempfile::tempdir().unwrap();
         write_bench(home.path(), "fib", "fib", "{}");
-        let error = read(home.path()).unwrap_err();
-        assert!(error.starts_with("fib: sample.json is not one of Criterion"), "{error}");
+        let error = read(home.path()).unwrap_err().to_string();
+        assert!(error.starts_with("fib: sample.json was not written by Criterion"), "{error}");
         std::fs::write(home.path().join("fib/new/benchmark.json"), "{}").unwrap();
-        let error = read(home.path()).unwrap_err();
-        assert!(error.starts_with("benchmark.json is not one of Criterion"), "{error}");
+        let error = read(home.path()).unwrap_err().to_string();
+        assert!(error.starts_with("benchmark.json was not written by Criterion"), "{error}");
         std::fs::remove_file(home.path().join("fib/new/benchmark.json")).unwrap();
-        let error = read(home.path()).unwrap_err();
+        let error = read(home.path()).unwrap_err().to_string();
         assert!(error.starts_with("benchmark.json: it cannot be read"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! The lines that Go's `testing` package prints: `BenchmarkFib-8    1000    1234 ns/op`.
 
-use super::{BenchSamples, Flag, join_name, option};
+use super::{BenchOutputError, BenchSamples, Flag, join_name, option};
 
 /// Flags of a short run. The names with `test.` are accepted by test binaries and by `go test`.
 pub const FLAGS: &[Flag] = &[
@@ -18,7 +18,7 @@ struct PackageBench<'a> {
 
 /// Parses the benchmarks of a run. Several lines of a benchmark are several samples. With several
 /// packages, a name begins with its package.
-pub fn parse(text: &str) -> Result<Vec<BenchSamples>, String> {
+pub fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
     let mut samples: Vec<(PackageBench<'_>, f64)> = Vec::new();
     let (mut package, mut packages) = ("", 0);
     for line in text.lines() {
@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<Vec<BenchSamples>, String> {
 
 /// Parses the name and the time of a line. Returns `None` for other lines, such as the output of a
 /// benchmark.
-fn parse_line(line: &str) -> Result<Option<(&str, f64)>, String> {
+fn parse_line(line: &str) -> Result<Option<(&str, f64)>, BenchOutputError> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let [name, iterations, figures @ ..] = &words[..] else { return Ok(None) };
     if !name.starts_with("Benchmark") || iterations.parse::<u64>().is_err() {
@@ -52,10 +52,11 @@ fn parse_line(line: &str) -> Result<Option<(&str, f64)>, String> {
     let Some(time) = figures.find(|figure| figure[1] == "ns/op") else { return Ok(None) };
     match time[0].parse() {
         Ok(ns) => Ok(Some((name, ns))),
-        Err(_) => {
-            let time = time[0];
-            Err(format!("invalid time {time:?} of {name}: expected e.g. 1234 ns/op"))
-        }
+        Err(_) => Err(BenchOutputError::InvalidTime {
+            time: time[0].to_owned(),
+            name: (*name).to_owned(),
+            example: "1234 ns/op",
+        }),
     }
 }
 
@@ -95,9 +96,9 @@ mod tests {
             "BenchmarkA-8 10 3 figures/op",
             "ok  \tx\t1.2s",
         ] {
-            assert_eq!(parse(line), Ok(Vec::new()), "{line}");
+            assert_eq!(parse(line).unwrap(), [], "{line}");
         }
-        let error = parse("BenchmarkA-8 10 1,5 ns/op").unwrap_err();
+        let error = parse("BenchmarkA-8 10 1,5 ns/op").unwrap_err().to_string();
         assert_eq!(error, "invalid time \"1,5\" of BenchmarkA-8: expected e.g. 1234 ns/op");
     }
 }

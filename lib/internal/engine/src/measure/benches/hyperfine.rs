@@ -1,8 +1,10 @@
 //! The JSON that hyperfine exports, with the time of each run of its commands.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
-use super::{BenchSamples, Flag, option};
+use super::{BenchOutputError, BenchSamples, Flag, option};
 
 /// Flags with which the JSON is all that hyperfine prints.
 pub const FLAGS: &[Flag] = &[option("--style", "none"), option("--export-json", "-")];
@@ -24,9 +26,9 @@ struct CommandResult {
 
 /// Parses the commands of a run. hyperfine has no filter, so those whose name contains none of the
 /// filters are dropped.
-pub fn parse(bytes: &[u8], filters: &[String]) -> Result<Vec<BenchSamples>, String> {
+pub fn parse(bytes: &[u8], filters: &[String]) -> Result<Vec<BenchSamples>, BenchOutputError> {
     let Export { results } = serde_json::from_slice(bytes)
-        .map_err(|e| format!("its standard output is not the JSON of hyperfine: {e}"))?;
+        .map_err(|error| BenchOutputError::HyperfineJson(Arc::new(error)))?;
     let is_selected = |result: &CommandResult| {
         let mut filters_with_match =
             filters.iter().filter(|filter| result.command.contains(filter.as_str()));
@@ -65,7 +67,7 @@ mod tests {
             ("", "is not the JSON of hyperfine: EOF"),
             (r#"{"results":[{"command":"x"}]}"#, "missing field `times`"),
         ] {
-            let error = parse(text.as_bytes(), &[]).unwrap_err();
+            let error = parse(text.as_bytes(), &[]).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

@@ -2,22 +2,22 @@
 //!
 //! The crate `bencher` and Criterion's `--output-format bencher` print the same lines.
 
-use super::{BenchSamples, Flag, flag};
+use super::{BenchOutputError, BenchSamples, Flag, flag};
 
 /// Flags of a run. The harness chooses the time of a benchmark: from 0.3 to 3 seconds.
 pub const FLAGS: &[Flag] = &[flag("--bench")];
 
 /// Parses the benchmarks of a run.
-pub fn parse(text: &str) -> Result<Vec<BenchSamples>, String> {
+pub fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
     let mut benches = Vec::new();
     for line in text.lines() {
         let Some(rest) = line.trim_start().strip_prefix("test ") else { continue };
         let Some((name, figures)) = rest.split_once(" ... bench:") else { continue };
         let name = name.trim_end().to_owned();
-        let ns = parse_time(figures).ok_or_else(|| {
-            let figures = figures.trim();
-            format!("invalid time {figures:?} of {name}: expected e.g. 1,234.56 ns/iter")
-        })?;
+        let Some(ns) = parse_time(figures) else {
+            let (time, example) = (figures.trim().to_owned(), "1,234.56 ns/iter");
+            return Err(BenchOutputError::InvalidTime { time, name, example });
+        };
         benches.push(BenchSamples { name, ns: vec![ns] });
     }
     Ok(benches)
@@ -53,9 +53,9 @@ mod tests {
             assert_eq!(parse(line).unwrap(), expected, "{line}");
         }
         for line in ["test a ... ok", "running 3 tests", "test result: ok. 0 passed", ""] {
-            assert_eq!(parse(line), Ok(Vec::new()), "{line}");
+            assert_eq!(parse(line).unwrap(), [], "{line}");
         }
-        let error = parse("test a ... bench: soon").unwrap_err();
+        let error = parse("test a ... bench: soon").unwrap_err().to_string();
         assert_eq!(error, "invalid time \"soon\" of a: expected e.g. 1,234.56 ns/iter");
     }
 }

@@ -3,6 +3,7 @@
 //! A run of a gate is a short run of the whole program. It gives one value per benchmark: the
 //! lower quartile of the times per iteration.
 
+mod bench_output_error;
 mod criterion;
 mod go;
 mod hyperfine;
@@ -12,8 +13,11 @@ use std::fmt::{self, Display};
 use std::io::Read as _;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::machine::os;
+
+pub use bench_output_error::BenchOutputError;
 
 /// Maximum size of an output. A suite of thousands of benchmarks writes less than a megabyte.
 const MAX_OUTPUT_BYTES: u64 = 64 << 20;
@@ -89,15 +93,14 @@ impl BenchFormat {
         }
     }
 
-    /// Describes why a run has no benchmark.
-    pub fn no_bench_message(self) -> String {
-        let expected = match self {
+    /// Describes the output of a run that has a benchmark.
+    pub fn expected_output(self) -> &'static str {
+        match self {
             Self::Criterion => "files of Criterion in the directory CRITERION_HOME",
             Self::Go => "lines like `BenchmarkSort-8  1000  1234 ns/op` on standard output",
             Self::Hyperfine => "a command in the JSON of hyperfine on standard output",
             Self::Libtest => "lines like `test sort ... bench: 1,234 ns/iter` on standard output",
-        };
-        format!("it ran no benchmark: expected {expected}")
+        }
     }
 
     /// Returns the flags of a short run: a gate needs many runs, and its own statistics instead of
@@ -118,7 +121,7 @@ impl Display for BenchFormat {
     }
 }
 
-/// The error of a name that is not one of a harness.
+/// A name that is not one of a harness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFormat(String);
 
@@ -128,6 +131,8 @@ impl Display for UnknownFormat {
         write!(f, "unknown harness {:?}: expected one of {names}", self.0)
     }
 }
+
+impl std::error::Error for UnknownFormat {}
 
 impl FromStr for BenchFormat {
     type Err = UnknownFormat;
@@ -208,7 +213,7 @@ impl BenchRequest {
     /// # Errors
     ///
     /// Returns an error if the output is not one of the harness, or contains a benchmark twice.
-    pub fn read(&self, output: &BenchOutput<'_>) -> Result<Vec<BenchResult>, String> {
+    pub fn read(&self, output: &BenchOutput<'_>) -> Result<Vec<BenchResult>, BenchOutputError> {
         let samples = match self.format {
             BenchFormat::Criterion => criterion::read(output.criterion_home)?,
             _ => self.parse(&read_bounded(output.stdout)?)?,
@@ -217,7 +222,7 @@ impl BenchRequest {
     }
 
     /// Parses the standard output of a run.
-    fn parse(&self, stdout: &[u8]) -> Result<Vec<BenchSamples>, String> {
+    fn parse(&self, stdout: &[u8]) -> Result<Vec<BenchSamples>, BenchOutputError> {
         let text = String::from_utf8_lossy(stdout);
         match self.format {
             BenchFormat::Criterion => Ok(Vec::new()),
@@ -233,7 +238,7 @@ impl BenchRequest {
 /// # Errors
 ///
 /// Returns an error if the output is not one of the harness.
-pub fn parse(format: BenchFormat, bytes: &[u8]) -> Result<Vec<BenchResult>, String> {
+pub fn parse(format: BenchFormat, bytes: &[u8]) -> Result<Vec<BenchResult>, BenchOutputError> {
     let request = BenchRequest { format, filters: Vec::new(), length: RunLength::Short };
     let samples = match format {
         BenchFormat::Criterion => {
@@ -262,27 +267,29 @@ fn has_flag(command: &[String], flag: &str) -> bool {
 ///
 /// Returns an error if the name is too long. Its parts occur once in the output, but their names can
 /// occur in the names of many benchmarks.
-fn join_name(parts: &[&str], separator: &str) -> Result<String, String> {
+fn join_name(parts: &[&str], separator: &str) -> Result<String, BenchOutputError> {
     let bytes: usize = parts.iter().map(|part| part.len() + separator.len()).sum();
     match bytes > MAX_NAME_BYTES {
-        true => Err(format!("the name of a benchmark has more than {MAX_NAME_BYTES} bytes")),
+        true => Err(BenchOutputError::LongName),
         false => Ok(parts.join(separator)),
     }
 }
 
 /// Reduces the samples of each benchmark to one value.
-fn summarize(samples: Vec<BenchSamples>) -> Result<Vec<BenchResult>, String> {
+fn summarize(samples: Vec<BenchSamples>) -> Result<Vec<BenchResult>, BenchOutputError> {
     if samples.len() > MAX_BENCHES {
-        return Err(format!("it ran more than {MAX_BENCHES} benchmarks"));
+        return Err(BenchOutputError::TooManyBenches);
     }
     let mut results = Vec::new();
     for BenchSamples { name, ns } in samples {
-        let ns = lower_quartile(&ns).ok_or_else(|| format!("the times of {name:?} are invalid"))?;
+        let Some(ns) = lower_quartile(&ns) else {
+            return Err(BenchOutputError::InvalidTimes { name });
+        };
         results.push(BenchResult { name, ns: ns.max(MIN_ITERATION_NS) });
     }
     results.sort_by(|a, b| a.name.cmp(&b.name));
     match results.windows(2).find(|pair| pair[0].name == pair[1].name) {
-        Some(pair) => Err(format!("it ran two benchmarks with the name {:?}", pair[0].name)),
+        Some(pair) => Err(BenchOutputError::DuplicateName(pair[0].name.clone())),
         None => Ok(results),
     }
 }
@@ -299,14 +306,14 @@ fn lower_quartile(ns: &[f64]) -> Option<f64> {
 }
 
 /// Reads a file that a program wrote. All writers have exited.
-fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let read_error = |e| format!("{name}: it cannot be read: {e}");
+fn read_bounded(path: &Path) -> Result<Vec<u8>, BenchOutputError> {
+    let name = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let read_error = |error| BenchOutputError::Unreadable { file: name(), error: Arc::new(error) };
     let file = os::open_regular(path).map_err(read_error)?;
     let mut bytes = Vec::new();
     file.take(MAX_OUTPUT_BYTES + 1).read_to_end(&mut bytes).map_err(read_error)?;
     match bytes.len() as u64 > MAX_OUTPUT_BYTES {
-        true => Err(format!("{name}: it has more than {} MiB", MAX_OUTPUT_BYTES >> 20)),
+        true => Err(BenchOutputError::LargeFile { file: name() }),
         false => Ok(bytes),
     }
 }
@@ -406,13 +413,16 @@ mod tests {
         let results = summarize(vec![samples("b", 2.0), samples("a", 0.0)]).unwrap();
         assert_eq!(results[0], BenchResult { name: "a".to_owned(), ns: MIN_ITERATION_NS });
         assert_eq!(results[1], BenchResult { name: "b".to_owned(), ns: 2.0 });
-        let error = summarize(vec![samples("a", 2.0), samples("a", 1.0)]).unwrap_err();
+        let error = summarize(vec![samples("a", 2.0), samples("a", 1.0)]).unwrap_err().to_string();
         assert_eq!(error, "it ran two benchmarks with the name \"a\"");
         let too_many = (0..=MAX_BENCHES).map(|i| samples(&i.to_string(), 1.0)).collect();
-        assert_eq!(summarize(too_many).unwrap_err(), "it ran more than 10000 benchmarks");
-        let too_long = join_name(&[&"x".repeat(510), "y"], "::").unwrap_err();
+        assert_eq!(
+            summarize(too_many).unwrap_err().to_string(),
+            "it ran more than 10000 benchmarks"
+        );
+        let too_long = join_name(&[&"x".repeat(510), "y"], "::").unwrap_err().to_string();
         assert_eq!(too_long, "the name of a benchmark has more than 512 bytes");
-        let error = summarize(vec![samples("a", f64::NAN)]).unwrap_err();
+        let error = summarize(vec![samples("a", f64::NAN)]).unwrap_err().to_string();
         assert_eq!(error, "the times of \"a\" are invalid");
     }
 }

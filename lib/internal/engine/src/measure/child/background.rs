@@ -2,16 +2,16 @@
 
 use std::io::{self, PipeWriter, Read};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use super::{
-    KILL_TIMEOUT, RunGuard, StartError, StartedRun, StderrTail, program_command, spawn_watcher,
-    start_run, watch_exit,
+    BackgroundError, EarlyExit, KILL_TIMEOUT, ProgramExit, RunGuard, StartedRun, StderrTail,
+    program_command, spawn_watcher, start_run, watch_exit,
 };
 use crate::machine::os;
 use crate::program::Program;
-use cli::exit::{self, Error};
 
 /// Time for a command to start up before the first round.
 const COMMAND_STARTUP_TIME: Duration = Duration::from_millis(500);
@@ -30,22 +30,21 @@ pub struct BackgroundProcess {
 
 impl BackgroundProcess {
     /// Starts a command of the user, and waits until it had time to start up.
-    pub fn start(program: &Program) -> exit::Result<Self> {
+    pub fn start(program: &Program) -> Result<Self, BackgroundError> {
         let mut command = program_command(program);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut process =
-            Self::spawn(command, None).map_err(|e| Error::from_io(&e, program.start_error(&e)))?;
+        let mut process = Self::spawn_program(program, command)?;
         match process.exited.recv_timeout(COMMAND_STARTUP_TIME) {
             Err(RecvTimeoutError::Timeout) => Ok(process),
-            _ => Err(Error::usage(process.describe_exit())),
+            _ => Err(BackgroundError::CommandEnded(process.early_exit())),
         }
     }
 
     /// Starts a command of the user whose output goes to standard error.
-    pub fn start_with_output(program: &Program) -> exit::Result<Self> {
+    pub fn start_with_output(program: &Program) -> Result<Self, BackgroundError> {
         let mut command = program_command(program);
         command.stdout(std::io::stderr()).stderr(Stdio::inherit());
-        Self::spawn(command, None).map_err(|e| Error::from_io(&e, program.start_error(&e)))
+        Self::spawn_program(program, command)
     }
 
     /// Returns the id of the process.
@@ -54,8 +53,8 @@ impl BackgroundProcess {
     }
 
     /// Starts another process of osjitter, and waits until it has written `ready`.
-    pub fn start_self(args: &[&str], ready: &str) -> exit::Result<Self> {
-        let failed = |e: io::Error| Error::measure(format!("cannot be started: {e}"));
+    pub fn start_self(args: &[&str], ready: &str) -> Result<Self, BackgroundError> {
+        let failed = |error: io::Error| BackgroundError::HelperNotStarted(Arc::new(error));
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         let (input, end) = io::pipe().map_err(failed)?;
         let (mut reader, output) = io::pipe().map_err(failed)?;
@@ -72,17 +71,22 @@ impl BackgroundProcess {
         .map_err(failed)?;
         match is_ready.recv_timeout(READY_TIMEOUT) {
             Ok(()) => Ok(process),
-            Err(RecvTimeoutError::Timeout) => {
-                Err(Error::measure(format!("was not ready after {READY_TIMEOUT:?}")))
+            Err(RecvTimeoutError::Timeout) => Err(BackgroundError::HelperNotReady(READY_TIMEOUT)),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(BackgroundError::HelperEnded(process.early_exit()))
             }
-            Err(RecvTimeoutError::Disconnected) => Err(Error::measure(process.describe_exit())),
         }
     }
 
+    fn spawn_program(program: &Program, command: Command) -> Result<Self, BackgroundError> {
+        Self::spawn(command, None).map_err(|error| BackgroundError::CommandNotStarted {
+            command: program.text().to_owned(),
+            error: Arc::new(error),
+        })
+    }
+
     fn spawn(command: Command, input: Option<PipeWriter>) -> io::Result<Self> {
-        let StartedRun { run, stderr, .. } = start_run(|_| Ok(command)).map_err(|e| match e {
-            StartError::NoScratchDir(e) | StartError::NoProcess(e) => e,
-        })?;
+        let StartedRun { run, stderr, .. } = start_run(|_| Ok(command))?;
         let exited = watch_exit(&run.tree)?.exited;
         Ok(Self {
             exited,
@@ -101,21 +105,18 @@ impl BackgroundProcess {
         self.run.tree.resume();
     }
 
-    /// Returns the reason why the program has exited, or `None` if it is running.
-    pub fn exit_reason(&mut self) -> Option<String> {
+    /// Returns the exit of the program, or `None` if it is running.
+    pub fn try_exit(&mut self) -> Option<EarlyExit> {
         match self.exited.try_recv() {
             Err(mpsc::TryRecvError::Empty) => None,
-            _ => Some(self.describe_exit()),
+            _ => Some(self.early_exit()),
         }
     }
 
-    fn describe_exit(&mut self) -> String {
-        let status = self
-            .run
-            .end(KILL_TIMEOUT)
-            .map_or_else(|e| e.to_string(), |ended| ended.status.to_string());
-        let quote = self.stderr_tail.take().map_or_else(String::new, StderrTail::quote);
-        format!("ended by itself, with {status}{quote}")
+    fn early_exit(&mut self) -> EarlyExit {
+        let exit = ProgramExit::new(self.run.end(KILL_TIMEOUT));
+        let stderr = self.stderr_tail.take().map(StderrTail::quote).unwrap_or_default();
+        EarlyExit { exit, stderr }
     }
 
     /// Returns the CPU time that its running processes have used so far, if the platform reports it.

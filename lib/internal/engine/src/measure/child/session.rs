@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -10,20 +11,24 @@ use std::time::{Duration, Instant};
 use jitterstat::series::{self, RoundReply, RoundRequest};
 
 use super::{
-    CompletedRun, KILL_TIMEOUT, ReceiveError, RunFailure, RunGuard, RunRequest, StartedRun,
-    StderrTail, io_failure, measuring_command, now, receive, spawn_watcher, start_run, watch_exit,
+    CompletedRun, KILL_TIMEOUT, ProgramExit, ProgramFault, ReceiveError, RunFailure, RunGuard,
+    RunRequest, RunStep, StartedRun, StderrQuote, StderrTail, measuring_command, now, receive,
+    spawn_watcher, start_run, watch_exit,
 };
 use crate::machine::os::{self, TreeUsage};
 use crate::program::Program;
-use cli::units;
 
 /// Maximum number of bytes of a line of standard output that can be a reply.
 const MAX_REPLY_BYTES: usize = 256;
 /// Time for a program to exit by itself after its last round.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A reply, or the text of an unknown one.
-type Reply = Result<RoundReply, String>;
+/// A reply of a program.
+enum Reply {
+    Known(RoundReply),
+    /// The text of a reply that this version does not know.
+    Unknown(String),
+}
 
 /// A running program that gets its rounds over standard input.
 pub struct ProgramSession {
@@ -33,8 +38,7 @@ pub struct ProgramSession {
     replies: Receiver<Reply>,
     exited: Receiver<()>,
     stderr_tail: Option<StderrTail>,
-    /// The program as in messages.
-    name: String,
+    program: Program,
 }
 
 /// A round that a program has completed.
@@ -73,7 +77,7 @@ pub fn probe(
     let run = super::run_prepared(program, request, stop, offer)?;
     // A process that has escaped may keep standard output open.
     let first = replies.recv_timeout(KILL_TIMEOUT);
-    Ok(Probe { run, takes_rounds: matches!(first, Ok(Ok(RoundReply::Ready))) })
+    Ok(Probe { run, takes_rounds: matches!(first, Ok(Reply::Known(RoundReply::Ready))) })
 }
 
 /// Offers rounds over standard input to a program.
@@ -83,10 +87,10 @@ fn offer_rounds(command: &mut Command, input: Stdio, output: PipeWriter) {
 
 /// Returns the standard output for a program, and the replies that it writes there.
 fn listen_to_replies(program: &Program) -> Result<(PipeWriter, Receiver<Reply>), RunFailure> {
-    let (reader, output) = io::pipe().map_err(|e| io_failure(program, &e))?;
+    let failed = |error| RunFailure::from_system(program, RunStep::Run, error);
+    let (reader, output) = io::pipe().map_err(failed)?;
     let (sender, replies) = mpsc::channel();
-    let watcher = spawn_watcher(move || read_replies(reader, &sender));
-    watcher.map_err(|e| io_failure(program, &e))?;
+    spawn_watcher(move || read_replies(reader, &sender)).map_err(failed)?;
     Ok((output, replies))
 }
 
@@ -111,8 +115,9 @@ fn read_replies(output: PipeReader, replies: &Sender<Reply>) {
 fn send_reply(line: &[u8], replies: &Sender<Reply>) {
     let line = String::from_utf8_lossy(line);
     if let Some(reply) = RoundReply::parse(&line) {
+        let unknown = |text: &str| Reply::Unknown(text.to_owned());
         // The receiver is dropped when the session ends.
-        let _ = replies.send(reply.map_err(str::to_owned));
+        let _ = replies.send(reply.map_or_else(unknown, Reply::Known));
     }
 }
 
@@ -127,23 +132,24 @@ impl ProgramSession {
         request: RunRequest,
         stop: &AtomicBool,
     ) -> Result<Self, RunFailure> {
-        let (input, requests) = io::pipe().map_err(|e| io_failure(program, &e))?;
+        let failed = |error| RunFailure::from_system(program, RunStep::Run, error);
+        let (input, requests) = io::pipe().map_err(failed)?;
         let (output, replies) = listen_to_replies(program)?;
         let prepare = |scratch: &Path| {
             let mut command = measuring_command(program, request, scratch)?;
             offer_rounds(&mut command, input.into(), output);
             Ok(command)
         };
-        let StartedRun { run, stderr, started } =
-            start_run(prepare).map_err(|e| e.for_program(program))?;
+        let StartedRun { run, stderr, started } = start_run(prepare)
+            .map_err(|error| RunFailure::from_system(program, RunStep::Start, error))?;
         let stderr_tail = stderr.map(StderrTail::listen).transpose();
         let mut session = Self {
-            exited: watch_exit(&run.tree).map_err(|e| io_failure(program, &e))?.exited,
-            stderr_tail: stderr_tail.map_err(|e| io_failure(program, &e))?,
+            exited: watch_exit(&run.tree).map_err(failed)?.exited,
+            stderr_tail: stderr_tail.map_err(failed)?,
             run,
             requests: Some(requests),
             replies,
-            name: program.text().to_owned(),
+            program: program.clone(),
         };
         session.wait_for(RoundReply::Ready, started, request.limit, stop)?;
         Ok(session)
@@ -174,11 +180,12 @@ impl ProgramSession {
             return Err(RunFailure::Interrupted);
         }
         if !matches!(self.exited.try_recv(), Err(mpsc::TryRecvError::Empty)) {
-            return Err(self.fail_with_exit("between two rounds"));
+            return Err(self.fail_with_exit(None));
         }
         match std::fs::remove_file(self.output_path()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(self.fail(format!("its series cannot be removed: {error}")));
+                let error = Arc::new(error);
+                return Err(self.fail(|stderr| ProgramFault::KeptSeries { error, stderr }));
             }
             _ => {}
         }
@@ -187,7 +194,7 @@ impl ProgramSession {
         let started = now();
         let written = self.requests.as_mut().map(|requests| writeln!(requests, "{line}"));
         if !matches!(written, Some(Ok(()))) {
-            return Err(self.fail_with_exit("between two rounds"));
+            return Err(self.fail_with_exit(None));
         }
         self.wait_for(RoundReply::Done, started, request.limit, stop)?;
         let wall = started.elapsed();
@@ -205,43 +212,40 @@ impl ProgramSession {
         stop: &AtomicBool,
     ) -> Result<(), RunFailure> {
         match receive(&self.replies, started, limit, stop) {
-            Ok(Ok(reply)) if reply == expected => Ok(()),
+            Ok(Reply::Known(reply)) if reply == expected => Ok(()),
             Ok(reply) => {
-                let found = reply.map_or_else(|text| text, |reply| reply.to_string());
-                Err(self.fail(format!("replied {found:?}, expected `{expected}`")))
+                let reply = match reply {
+                    Reply::Known(reply) => reply.to_string(),
+                    Reply::Unknown(text) => text,
+                };
+                Err(self.fail(|stderr| ProgramFault::WrongReply { reply, expected, stderr }))
             }
-            Err(ReceiveError::Disconnected) => {
-                Err(self.fail_with_exit(&format!("without `{expected}`")))
-            }
+            Err(ReceiveError::Disconnected) => Err(self.fail_with_exit(Some(expected))),
             Err(ReceiveError::Interrupted) => {
                 let _ = self.run.end(KILL_TIMEOUT);
                 Err(RunFailure::Interrupted)
             }
-            Err(ReceiveError::TimeOver) => {
-                let limit = units::format_rounded_duration(limit);
-                let reason =
-                    format!("{}: wrote no `{expected}` within {limit} and was ended", self.name);
-                Err(RunFailure::TimeOver(reason))
+            Err(ReceiveError::TimedOut) => {
+                let program = self.program.text().to_owned();
+                Err(RunFailure::TimedOut { program, limit, expected: Some(expected) })
             }
         }
     }
 
-    /// Ends the program and creates the error for a reason, with the end of standard error.
-    pub fn fail(&mut self, reason: String) -> RunFailure {
+    /// Ends the program and creates its failure, with the end of standard error.
+    pub fn fail(&mut self, fault: impl FnOnce(StderrQuote) -> ProgramFault) -> RunFailure {
         // A process that cannot be ended does not change the reason.
         let _ = self.run.end(KILL_TIMEOUT);
-        let quote = self.stderr_tail.take().map_or_else(String::new, StderrTail::quote);
-        RunFailure::Failed(format!("{}: {reason}{quote}", self.name))
+        let stderr = self.stderr_tail.take().map(StderrTail::quote).unwrap_or_default();
+        RunFailure::new(&self.program, fault(stderr))
     }
 
-    /// Creates the error for a program that has exited or closed its standard output.
-    fn fail_with_exit(&mut self, when: &str) -> RunFailure {
+    /// Creates the failure of a program that has exited or closed its standard output, instead of
+    /// writing the expected reply.
+    fn fail_with_exit(&mut self, expected: Option<RoundReply>) -> RunFailure {
         let _ = self.exited.recv_timeout(EXIT_TIMEOUT);
-        let status = match self.run.end(KILL_TIMEOUT) {
-            Ok(exit) => exit.status.to_string(),
-            Err(error) => error.to_string(),
-        };
-        self.fail(format!("ended {when}, with {status}"))
+        let exit = ProgramExit::new(self.run.end(KILL_TIMEOUT));
+        self.fail(|stderr| ProgramFault::EndedEarly { expected, exit, stderr })
     }
 }
 

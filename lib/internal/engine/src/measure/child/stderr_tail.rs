@@ -1,5 +1,6 @@
 //! The end of the standard error of a program, for messages.
 
+use std::fmt;
 use std::io::{self, Read};
 use std::process::ChildStderr;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -41,12 +42,21 @@ impl StderrTail {
     /// Quotes the end of standard error.
     ///
     /// Processes that have escaped may keep the pipe open, so the wait has a timeout.
-    pub(super) fn quote(self) -> String {
+    pub(super) fn quote(self) -> StderrQuote {
         let _ = self.closed.recv_timeout(KILL_TIMEOUT);
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&tail[tail.len().saturating_sub(STDERR_QUOTE_BYTES)..]);
-        let text = to_printable(text.trim());
-        if text.is_empty() { String::new() } else { format!("; stderr: {text}") }
+        StderrQuote(to_printable(text.trim()))
+    }
+}
+
+/// The end of the standard error of a program, as a part of a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StderrQuote(String);
+
+impl fmt::Display for StderrQuote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, "; stderr: {}", self.0) }
     }
 }
 

@@ -2,17 +2,19 @@
 
 use files::report::why::{Missing, Tier};
 
+use crate::measure::why::unavailable::Unavailable;
+
 /// For each kind of evidence, the reason if it is not available.
 #[derive(Debug)]
 pub struct Availability {
     /// Statistics of the threads at each park.
-    pub stats: Result<(), String>,
+    pub stats: Result<(), Unavailable>,
     /// Context switches of the threads.
-    pub switches: Result<(), String>,
+    pub switches: Result<(), Unavailable>,
     /// Threads that ran on each CPU.
-    pub occupants: Result<(), String>,
+    pub occupants: Result<(), Unavailable>,
     /// Timers, and the threads that they woke.
-    pub wakeups: Result<(), String>,
+    pub wakeups: Result<(), Unavailable>,
 }
 
 impl Availability {
@@ -36,7 +38,7 @@ impl Availability {
         ];
         for (tier, available) in tiers {
             if let Err(reason) = available {
-                return Some(Missing { tier, reason: reason.clone() });
+                return Some(Missing { tier, reason: reason.to_string() });
             }
         }
         None
@@ -50,9 +52,9 @@ mod tests {
     #[test]
     fn tier_follows_the_evidence() {
         let tier = |stats: bool, switches: bool, occupants: bool, wakeups: bool| {
-            let available = |is_available: bool, reason: &str| match is_available {
+            let available = |is_available: bool, kind: &'static str| match is_available {
                 true => Ok(()),
-                false => Err(reason.to_owned()),
+                false => Err(Unavailable::LostRecords { count: 3, kind }),
             };
             let availability = Availability {
                 stats: available(stats, "stats"),
@@ -62,7 +64,8 @@ mod tests {
             };
             (availability.tier(), availability.missing().map(|missing| missing.reason))
         };
-        let reason = |text: &str| Some(text.to_owned());
+        let reason =
+            |kind: &str| Some(format!("the kernel's buffer was too small: 3 {kind} were lost"));
         assert_eq!(tier(true, true, true, true), (Some(Tier::B2), None));
         assert_eq!(tier(true, true, true, false), (Some(Tier::B1), reason("wakeups")));
         assert_eq!(tier(true, true, false, true), (Some(Tier::A2), reason("occupants")));

@@ -7,13 +7,14 @@ use crate::measure::why::availability::Availability;
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::{CpuSwitches, Occupants, drain_cpus};
 use crate::measure::why::profiler::Profiler;
+use crate::measure::why::unavailable::Unavailable;
 use crate::measure::why::wakeup_chains::ThreadWakeups;
 
 /// Records of all CPUs, or the reasons why they are not available.
 #[derive(Debug)]
 pub struct CpuRecords {
-    pub switches: Result<CpuSwitches, String>,
-    pub wakeups: Result<ThreadWakeups, String>,
+    pub switches: Result<CpuSwitches, Unavailable>,
+    pub wakeups: Result<ThreadWakeups, Unavailable>,
     /// Number of records that the kernel lost.
     pub lost: u64,
 }
@@ -38,15 +39,15 @@ impl CpuRecords {
     }
 
     /// Creates the result if nothing could be read.
-    pub fn unavailable(reason: &str) -> Self {
-        Self { switches: Err(reason.to_owned()), wakeups: Err(reason.to_owned()), lost: 0 }
+    pub fn unavailable(reason: Unavailable) -> Self {
+        Self { switches: Err(reason.clone()), wakeups: Err(reason), lost: 0 }
     }
 
     /// Combines the availability of these records with that of the evidence of the threads.
     pub fn availability(
         &self,
-        stats: Result<(), String>,
-        switches: Result<(), String>,
+        stats: Result<(), Unavailable>,
+        switches: Result<(), Unavailable>,
     ) -> Availability {
         Availability {
             stats,

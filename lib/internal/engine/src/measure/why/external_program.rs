@@ -10,7 +10,6 @@ use files::why::external_process::{self, ReconstructedRound, WatchedThread};
 use files::why::pool::{ProfiledRound, ProfiledTick};
 use files::why::{RoundConditions, Standstill, Thread};
 use jitterstat::sample::Grid;
-use jitterstat::series;
 
 use crate::machine::os::{self, DrainedSwitches, NotAvailable, SwitchRing};
 use crate::measure::program_output::ProgramRound;
@@ -20,6 +19,7 @@ use crate::measure::why::occupants::{Occupants, ThreadNames, group_by_thread, ma
 use crate::measure::why::profiler::Profiler;
 use crate::measure::why::round_diagnosis::{MAX_PATH_NS, RoundDiagnosis};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence, ThreadChains};
+use crate::measure::why::unavailable::Unavailable;
 use crate::measure::why::witness::Witnesses;
 use cli::units::to_signed_ns;
 
@@ -81,10 +81,9 @@ impl<'a> ProgramProfiler<'a> {
         drained: &[DrainedSwitches],
         standstills: Option<Vec<Standstill>>,
         round: &FinishedProgram<'_>,
-    ) -> Result<RoundDiagnosis, String> {
-        self.rings.as_ref().map_err(NotAvailable::to_string)?;
-        let clock =
-            KernelClock::new(round.output.started).ok_or("the kernel's clock cannot be read")?;
+    ) -> Result<RoundDiagnosis, Unavailable> {
+        self.rings.as_ref().map_err(NotAvailable::clone)?;
+        let clock = KernelClock::new(round.output.started).ok_or(Unavailable::NoClock)?;
         let watched = watched_threads(drained, &clock);
         let records = self.drain_records(&watched, round, &clock);
         let availability = records.availability(Ok(()), Ok(()));
@@ -128,7 +127,8 @@ impl<'a> ProgramProfiler<'a> {
         let ids: Vec<Option<u32>> = watched.iter().map(|thread| Some(thread.id)).collect();
         let mut records = CpuRecords::drain(self.profiler, &ids, clock);
         if round.output.series.waited_ns.is_none() {
-            records.switches = records.switches.map_err(|reason| explain_unknown_waits(&reason));
+            let explain = |reason| Unavailable::UnknownWaits(Box::new(reason));
+            records.switches = records.switches.map_err(explain);
         }
         records
     }
@@ -152,12 +152,12 @@ fn reconstruct_round(
     watched: &[WatchedThread],
     occupants: Option<&Occupants>,
     clock: &KernelClock,
-) -> Result<ReconstructedRound, String> {
+) -> Result<ReconstructedRound, Unavailable> {
     let times = tick_times(round, clock)?;
     let waited_ns = round.output.series.waited_ns.as_deref();
     let seen = external_process::reconstruct(&times, waited_ns, watched, occupants, MAX_PATH_NS);
     if (seen.placed as f64) < MIN_PLACED * times.len() as f64 {
-        return Err("none of its threads was seen to run at the times that it writes".to_owned());
+        return Err(Unavailable::NoThreadAtTimes);
     }
     Ok(seen)
 }
@@ -174,34 +174,24 @@ fn watched_threads(drained: &[DrainedSwitches], clock: &KernelClock) -> Vec<Watc
 /// # Errors
 ///
 /// Returns an error if the program writes no times, or times outside of its run.
-fn tick_times(round: &FinishedProgram<'_>, clock: &KernelClock) -> Result<Vec<(i64, i64)>, String> {
+fn tick_times(
+    round: &FinishedProgram<'_>,
+    clock: &KernelClock,
+) -> Result<Vec<(i64, i64)>, Unavailable> {
     let series = &round.output.series;
     let Some(wake_times) = &series.wake_ns else {
-        return Err(format!(
-            "it writes lateness without times, which {}={} requests",
-            series::ENV_TIMES,
-            series::TIMES_MONOTONIC
-        ));
+        return Err(Unavailable::NoTimes);
     };
     let run = 0..=to_signed_ns(round.output.wall);
     let mut times = Vec::with_capacity(wake_times.len());
     for (&at_ns, &late_ns) in wake_times.iter().zip(&series.lateness_ns) {
         let wake_ns = clock.ns(at_ns);
         if !run.contains(&wake_ns) {
-            let reason = "it writes times that are not on CLOCK_MONOTONIC during its run";
-            return Err(reason.to_owned());
+            return Err(Unavailable::TimesOutsideRun);
         }
         times.push((wake_ns.saturating_sub(late_ns), wake_ns));
     }
     Ok(times)
-}
-
-/// Adds the consequence to the reason why the occupants of the CPUs are not known.
-fn explain_unknown_waits(reason: &str) -> String {
-    format!(
-        "{reason}. Without it, or the time that the program says its thread waited, waiting for a CPU cannot be told \
-         from what is below the thread"
-    )
 }
 
 /// Attributes the lateness of the ticks, the first of which has the index `first_tick`.

@@ -63,7 +63,7 @@ impl Hindsight {
     pub fn for_all_cpus(length: Duration) -> Result<Self, NotAvailable> {
         if !os::has_kernel_thread_ids() {
             let needs = "to run outside a container with its own thread numbers";
-            return Err(NotAvailable::new("records of all CPUs", "", needs));
+            return Err(NotAvailable { what: "records of all CPUs", obstacle: None, needs });
         }
         let cpu = usable_cpu();
         let cost = RingCost::measure(cpu, &SwitchHistory::for_cpu(cpu, MIN_RING_BYTES)?);

@@ -60,7 +60,7 @@ pub fn group_by_thread<'a>(
         by_thread.entry(record.thread).or_default().push(clock.switch(record));
     }
     // A thread may have run on several CPUs, each of which has a ring.
-    for (_, switches) in &mut by_thread {
+    for switches in by_thread.values_mut() {
         switches.sort_by_key(|switch| switch.at_ns);
     }
     by_thread
@@ -152,6 +152,6 @@ mod tests {
         assert_eq!((switches.occupants[&1].len(), switches.by_thread[&7].len()), (2, 2));
         let lossy = to_cpu_switches([ring(0), ring(12)].into_iter(), &clock);
         assert_eq!(lossy.lost, 12);
-        assert!(lossy.records.unwrap_err().contains("12 switches of other threads"));
+        assert!(lossy.records.unwrap_err().to_string().contains("12 switches of other threads"));
     }
 }

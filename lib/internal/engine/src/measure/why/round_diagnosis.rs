@@ -9,13 +9,13 @@ use jitterstat::sample::Grid;
 use jitterstat::stats::quantile::nearest_rank;
 use tach::Conversion;
 
-use crate::machine::os::{self, NotAvailable};
+use crate::machine::os;
 use crate::measure::why::cpu_records::{CpuRecords, UsableRecords};
-use crate::measure::why::drained_records::explain_loss;
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::{Occupants, ThreadNames, mark_occupied};
 use crate::measure::why::profiler::{Profiler, RoundProfiler, ThreadLog};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence, ThreadChains};
+use crate::measure::why::unavailable::Unavailable;
 use crate::subject::ticker::WaitKind;
 use cli::units::ns_after;
 
@@ -24,9 +24,6 @@ pub const MAX_PATH_NS: u64 = 20_000;
 /// Lateness caused by tokio, which rounds a deadline up to the millisecond of its wheel, and the
 /// timeout for the kernel to a whole millisecond.
 const WHEEL_NS: u64 = 2_000_000;
-
-const NO_CLOCK: &str = "the kernel's clock cannot be read";
-const NO_COMMON_ORIGIN: &str = "the clocks of this system cannot be joined";
 
 /// A wake-up of a loop, with its thread.
 #[derive(Clone, Copy, Debug)]
@@ -77,15 +74,16 @@ pub struct RoundDiagnosis {
 
 impl RoundDiagnosis {
     /// Creates the empty diagnosis of a round that could not be profiled.
-    pub fn unavailable(index: u64, reason: &str) -> Self {
-        let missing = Missing { tier: Tier::A1, reason: reason.to_owned() };
+    pub fn unavailable(index: u64, reason: &Unavailable) -> Self {
+        let missing = Missing { tier: Tier::A1, reason: reason.to_string() };
         let round = ProfiledRound { index, ..ProfiledRound::default() };
         Self { round, missing: Some(missing), threads: Vec::new(), occupants: Occupants::new() }
     }
 
     /// Creates the empty diagnosis of a round that cannot be explained without the lost records.
     pub fn lost(index: u64, lost: u64) -> Self {
-        let mut diagnosis = Self::unavailable(index, &explain_loss(lost, "switches"));
+        let mut diagnosis =
+            Self::unavailable(index, &Unavailable::LostRecords { count: lost, kind: "switches" });
         diagnosis.round.evidence.switches_lost = lost;
         diagnosis
     }
@@ -100,7 +98,7 @@ pub fn diagnose(
     profiler.set_recording(false);
     let logs = recorder.take_logs();
     let Some(origin) = origin(round) else {
-        return RoundDiagnosis::unavailable(round.index, NO_COMMON_ORIGIN);
+        return RoundDiagnosis::unavailable(round.index, &Unavailable::NoCommonOrigin);
     };
     let clock = KernelClock::new(origin);
     let mut collected = CollectedThreads::new(logs, round, origin, clock.as_ref());
@@ -145,7 +143,7 @@ fn drain_records(
 ) -> CpuRecords {
     match clock {
         Some(clock) => CpuRecords::drain(profiler, threads, clock),
-        None => CpuRecords::unavailable(NO_CLOCK),
+        None => CpuRecords::unavailable(Unavailable::NoClock),
     }
 }
 
@@ -194,9 +192,9 @@ struct CollectedThreads {
     /// Largest timer slack of the threads.
     slack_ns: Option<u64>,
     /// Availability of the statistics.
-    stats: Result<(), String>,
+    stats: Result<(), Unavailable>,
     /// Availability of the switches.
-    switches: Result<(), String>,
+    switches: Result<(), Unavailable>,
 }
 
 impl CollectedThreads {
@@ -215,14 +213,15 @@ impl CollectedThreads {
             switches_lost: 0,
             throttled_periods: None,
             slack_ns: logs.iter().map(|log| log.slack_ns).max().flatten(),
-            stats: stats_error.map_or(Ok(()), |why| Err(why.to_string())),
-            switches: clock.map(drop).ok_or_else(|| NO_CLOCK.to_owned()),
+            stats: stats_error.map_or(Ok(()), |error| Err(error.clone().into())),
+            switches: clock.map(drop).ok_or(Unavailable::NoClock),
         };
         for log in logs {
             collected.add(log, round, origin, clock);
         }
         if collected.switches.is_ok() && collected.switches_lost > 0 {
-            collected.switches = Err(explain_loss(collected.switches_lost, "switches"));
+            let count = collected.switches_lost;
+            collected.switches = Err(Unavailable::LostRecords { count, kind: "switches" });
         }
         collected
     }
@@ -266,7 +265,8 @@ impl CollectedThreads {
         let ring = match log.ring.as_mut()? {
             Ok(ring) => ring,
             Err(why) => {
-                self.mark_unknown(&NotAvailable::to_string(why));
+                let reason = why.clone().into();
+                self.mark_unknown(reason);
                 return None;
             }
         };
@@ -283,6 +283,7 @@ impl CollectedThreads {
             Ok(cpus) => cpus,
             Err(reason) => {
                 profiler.separate_threads();
+                let reason = reason.clone();
                 return self.mark_unknown(reason);
             }
         };
@@ -291,9 +292,9 @@ impl CollectedThreads {
         }
     }
 
-    fn mark_unknown(&mut self, reason: &str) {
+    fn mark_unknown(&mut self, reason: Unavailable) {
         if self.switches.is_ok() {
-            self.switches = Err(reason.to_owned());
+            self.switches = Err(reason);
         }
     }
 }

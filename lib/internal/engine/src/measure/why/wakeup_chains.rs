@@ -20,11 +20,7 @@ impl WakeupChains {
     pub fn open() -> Self {
         if !os::has_kernel_thread_ids() {
             let needs = "to run outside a container with its own thread numbers";
-            return Self(Err(NotAvailable {
-                what: "records of timers",
-                error: String::new(),
-                needs,
-            }));
+            return Self(Err(NotAvailable { what: "records of timers", obstacle: None, needs }));
         }
         Self(Tracer::open(TraceScope::Wakeups).map(Mutex::new))
     }
