@@ -4,15 +4,15 @@
 //! A histogram is decoded into its recorded bins in the layout of the source, since a conversion to
 //! another number of digits would change the values.
 //!
-//! The serializers of the crate `hdrhistogram` read V2 only, and allocate the counts that a header
-//! promises. The tests compare both implementations byte for byte.
+//! The crate `hdrhistogram` writes them. It reads V2 only, and allocates the counts that a header
+//! promises, so that the reader is our own. The tests compare both readers.
 
-use std::io::{BufRead, BufReader, Write as _};
+use std::borrow::Cow;
+use std::io::{BufRead, BufReader};
 
-use flate2::Compression;
 use flate2::bufread::ZlibDecoder;
-use flate2::write::ZlibEncoder;
 use hdrhistogram::Histogram as Hdr;
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer, V2Serializer};
 
 use crate::histogram_error::HistogramError;
 
@@ -30,8 +30,6 @@ const DOUBLE_COOKIES: [u32; 2] = [0x0c72_124e, 0x0c72_124f];
 const DOUBLE_HEADER_BYTES: usize = 16;
 /// The digits of a cookie that are not part of its kind.
 const SIZE_MASK: u32 = 0xf0;
-/// The size that writers of V2 state. Its counts have no fixed size.
-const SIZE_V2: u32 = 0x10;
 /// Sizes of the header after the cookie.
 const HEADER_BYTES_V0: usize = 28;
 const HEADER_BYTES: usize = 36;
@@ -386,74 +384,44 @@ impl CountDecoder {
 /// becomes the largest of these.
 ///
 /// # Panics
-/// Never panics, since the layout of a histogram is valid.
+/// Never panics, for the reasons given at [`encode`].
 #[must_use]
 pub fn encode_v2(histogram: &Hdr<u64>) -> Vec<u8> {
-    let layout = Layout::new(histogram.sigfig().into(), histogram.low())
-        .expect("the layout of a histogram is valid");
-    let mut counts = Vec::new();
-    let mut next = 0;
-    for recorded in histogram.iter_recorded() {
-        let index = layout.index(recorded.value_iterated_to());
-        push_gap(&mut counts, index - next);
-        push_varint(&mut counts, i64::try_from(recorded.count_at_value()).unwrap_or(i64::MAX));
-        next = index + 1;
-    }
-    // The counts extend to the largest value, even if its count is 0.
-    let end = layout.index(histogram.max()) + 1;
-    push_gap(&mut counts, end.saturating_sub(next));
-    let payload_bytes = u32::try_from(counts.len()).expect("there are at most 64 MiB of counts");
-    let mut bytes = Vec::with_capacity(4 + HEADER_BYTES + counts.len());
-    bytes.extend((COOKIE_V2 | SIZE_V2).to_be_bytes());
-    bytes.extend(payload_bytes.to_be_bytes());
-    // The offset of the counts in memory.
-    bytes.extend(0_u32.to_be_bytes());
-    bytes.extend(u32::from(histogram.sigfig()).to_be_bytes());
-    bytes.extend(histogram.low().to_be_bytes());
-    bytes.extend(histogram.high().to_be_bytes());
-    bytes.extend(1_f64.to_be_bytes());
-    bytes.extend(counts);
-    bytes
+    encode(histogram, V2Serializer::new())
 }
 
 /// Encodes a histogram in V2 with compression.
 ///
 /// # Panics
-/// Never panics, since writing to memory does not fail.
+/// Never panics, for the reasons given at [`encode`].
 #[must_use]
 pub fn encode_compressed_v2(histogram: &Hdr<u64>) -> Vec<u8> {
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(&encode_v2(histogram)).expect("writing to memory does not fail");
-    let compressed = encoder.finish().expect("writing to memory does not fail");
-    let length = u32::try_from(compressed.len()).expect("there are at most 64 MiB of counts");
-    let mut bytes = Vec::with_capacity(8 + compressed.len());
-    bytes.extend((COMPRESSED_COOKIE_V2 | SIZE_V2).to_be_bytes());
-    bytes.extend(length.to_be_bytes());
-    bytes.extend(compressed);
+    encode(histogram, V2DeflateSerializer::new())
+}
+
+/// # Panics
+/// Never panics, since the counts are bounded, and writing to memory does not fail.
+fn encode<S: Serializer>(histogram: &Hdr<u64>, mut serializer: S) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let written = serializer.serialize(&bound_counts(histogram), &mut bytes);
+    assert!(written.is_ok(), "a histogram with counts of 63 bits can be encoded");
     bytes
 }
 
-/// Appends a number of bins without values. A single one is a count of 0.
-fn push_gap(counts: &mut Vec<u8>, bins: u64) {
-    match bins {
-        0 => {}
-        1 => push_varint(counts, 0),
-        // A histogram has fewer than 2^24 bins.
-        _ => push_varint(counts, -bins.cast_signed()),
+/// Replaces counts of more than 63 bits by the largest one of 63 bits.
+fn bound_counts(histogram: &Hdr<u64>) -> Cow<'_, Hdr<u64>> {
+    const MAX_COUNT: u64 = i64::MAX as u64;
+    if histogram.len() <= MAX_COUNT {
+        return Cow::Borrowed(histogram);
     }
-}
-
-/// Appends a number as LEB128 of at most nine bytes, zigzag.
-fn push_varint(bytes: &mut Vec<u8>, number: i64) {
-    let mut rest = ((number << 1) ^ (number >> 63)).cast_unsigned();
-    for _ in 1..MAX_VARINT_BYTES {
-        if rest < 0x80 {
-            break;
-        }
-        bytes.push(0x80 | (rest & 0x7f) as u8);
-        rest >>= 7;
+    let mut bounded = Hdr::new_from(histogram);
+    for recorded in histogram.iter_recorded() {
+        let count = recorded.count_at_value().min(MAX_COUNT);
+        bounded.saturating_record_n(recorded.value_iterated_to(), count);
     }
-    bytes.push(rest as u8);
+    // The largest value can have a count of 0.
+    bounded.saturating_record_n(histogram.max(), 0);
+    Cow::Owned(bounded)
 }
 
 /// The layout of bins, which follows from the number of digits and the lowest value.
@@ -479,13 +447,6 @@ impl Layout {
             return Err(damaged("its lowest value is too large"));
         }
         Ok(Self { unit_magnitude, half_magnitude })
-    }
-
-    /// Returns the index of a value in the array of counts.
-    fn index(&self, value: u64) -> u64 {
-        let units = value >> self.unit_magnitude;
-        let bucket = (units >> self.half_magnitude).checked_ilog2().unwrap_or(0);
-        (u64::from(bucket) << self.half_magnitude) + (units >> bucket)
     }
 
     /// Returns the bin at an index in the array of counts.

@@ -1,10 +1,10 @@
-//! Tests of the encodings, also against the serializers of another implementation.
+//! Tests of the encodings, also against the reader of another implementation.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 
-use hdrhistogram::serialization::{
-    Deserializer, Serializer as _, V2DeflateSerializer, V2Serializer,
-};
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use hdrhistogram::serialization::Deserializer;
 use proptest::prelude::*;
 
 use super::*;
@@ -66,13 +66,6 @@ fn other_bins(histogram: &Hdr<u64>) -> Vec<RecordedBin> {
     recorded.map(|at| bin(at.value_iterated_to(), at.count_at_value())).collect()
 }
 
-/// Encodes a histogram with the implementation for Rust.
-fn other_encoding(histogram: &Hdr<u64>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    V2Serializer::new().serialize(histogram, &mut bytes).unwrap();
-    bytes
-}
-
 fn decode_any(bytes: &[u8]) -> Result<DecodedHistogram> {
     decode(bytes, &mut BinBudget::for_bytes(bytes.len()))
 }
@@ -86,9 +79,7 @@ fn coarse_layouts_match_another_implementation() {
                 continue;
             };
             edge_values(lowest).into_iter().for_each(|value| histogram.record(value).unwrap());
-            let bytes = other_encoding(&histogram);
-            assert_eq!(encode_v2(&histogram), bytes, "{digits} digits, {lowest}");
-            let decoded = decode_any(&bytes).unwrap();
+            let decoded = decode_any(&encode_v2(&histogram)).unwrap();
             assert_eq!(decoded.bins, other_bins(&histogram), "{digits} digits, {lowest}");
             assert_eq!((decoded.digits, decoded.step), (digits.into(), lowest));
         }
@@ -210,7 +201,6 @@ fn empty_histograms_have_one_count() {
     let empty = Hdr::new(3).unwrap();
     let bytes = encode_v2(&empty);
     assert_eq!((bytes.len(), bytes[40]), (41, 0));
-    assert_eq!(bytes, other_encoding(&empty));
     assert_eq!(decode_v2(&bytes).unwrap(), empty);
 }
 
@@ -219,7 +209,9 @@ fn largest_value_may_have_no_count() {
     let mut histogram = Hdr::new(3).unwrap();
     histogram.record_n(5_000, 2).unwrap();
     histogram.record_n(1_000_000, 0).unwrap();
-    assert_eq!(encode_v2(&histogram), other_encoding(&histogram));
+    let bytes = encode_v2(&histogram);
+    // 3,298 bins without values, a count of 2, and 7,871 bins up to that of a million.
+    assert_eq!(bytes[40..], [0xc3, 0x33, 4, 0xfd, 0x7a]);
 }
 
 #[test]
@@ -312,12 +304,7 @@ proptest! {
         for (value, count) in values {
             histogram.record_n(value, count).unwrap();
         }
-        let bytes = other_encoding(&histogram);
-        prop_assert_eq!(&encode_v2(&histogram), &bytes);
-        let mut compressed = Vec::new();
-        V2DeflateSerializer::new().serialize(&histogram, &mut compressed).unwrap();
-        prop_assert_eq!(&encode_compressed_v2(&histogram), &compressed);
-        for encoded in [bytes, compressed] {
+        for encoded in [encode_v2(&histogram), encode_compressed_v2(&histogram)] {
             let other = Deserializer::new().deserialize::<u64, _>(&mut encoded.as_slice()).unwrap();
             prop_assert_eq!(&decode_v2(&encoded).unwrap(), &other);
             prop_assert_eq!(decode_any(&encoded).unwrap().bins, other_bins(&histogram));
