@@ -2,7 +2,7 @@
 
 use engine::measure::trial_commands::TrialCommands;
 use files::compare::Differences;
-use files::file::{File, JsonError, read_json, to_indented_json};
+use files::file::File;
 use files::fitness::Fitness;
 use files::report::{Host, Tool};
 use serde::{Deserialize, Serialize};
@@ -182,12 +182,5 @@ pub enum Weight {
 
 impl File for Checkup {
     const SCHEMA: &'static str = "osjitter.doctor/1";
-
-    fn parse_json(text: &str) -> Result<Self, JsonError> {
-        read_json(text)
-    }
-
-    fn to_json(&self) -> String {
-        to_indented_json(self)
-    }
+    const IS_INDENTED: bool = true;
 }

@@ -3,7 +3,7 @@
 pub mod conversion;
 pub mod formats;
 
-use files::file::{File, JsonError, read_json, to_json_line};
+use files::file::File;
 use files::report::why::{Behind, Shares};
 
 files::model! {
@@ -146,14 +146,7 @@ impl FlightTick {
 
 impl File for Flight {
     const SCHEMA: &'static str = "osjitter.flight/1";
-
-    fn parse_json(text: &str) -> Result<Self, JsonError> {
-        read_json(text)
-    }
-
-    fn to_json(&self) -> String {
-        to_json_line(self)
-    }
+    const IS_INDENTED: bool = false;
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 pub mod formats;
 
 use cli::time::format_unsigned_time;
-use files::file::{File, JsonError, read_json, to_indented_json};
+use files::file::File;
 
 use crate::monitor::accumulator;
 
@@ -103,14 +103,7 @@ impl Breach {
 
 impl File for Breaches {
     const SCHEMA: &'static str = "osjitter.breaches/1";
-
-    fn parse_json(text: &str) -> Result<Self, JsonError> {
-        read_json(text)
-    }
-
-    fn to_json(&self) -> String {
-        to_indented_json(self)
-    }
+    const IS_INDENTED: bool = true;
 }
 
 #[cfg(test)]

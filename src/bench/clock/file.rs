@@ -1,6 +1,6 @@
 //! The file that `osjitter bench clock` writes.
 
-use files::file::{File, json_methods};
+use files::file::File;
 use files::report::{Fitness, Host};
 
 use crate::bench::file::SCHEMA;
@@ -115,8 +115,7 @@ files::model! {
 impl File for ClockReport {
     const SCHEMA: &'static str = SCHEMA;
     const BENCH: Option<&'static str> = Some("clock");
-
-    json_methods!(to_indented_json);
+    const IS_INDENTED: bool = true;
 }
 
 impl From<&tach::Info> for Clock {

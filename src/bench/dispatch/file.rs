@@ -1,7 +1,7 @@
 //! The file that `osjitter bench dispatch` writes.
 
 use files::cost::{Costs, Overhead};
-use files::file::{File, json_methods};
+use files::file::File;
 use files::report::{Host, Tool, Warning};
 
 use crate::bench::file::SCHEMA;
@@ -72,6 +72,5 @@ files::model! {
 impl File for DispatchReport {
     const SCHEMA: &'static str = SCHEMA;
     const BENCH: Option<&'static str> = Some("dispatch");
-
-    json_methods!(to_json_line);
+    const IS_INDENTED: bool = false;
 }

@@ -1,7 +1,7 @@
 //! The file that `osjitter bench timeout` writes.
 
 use files::cost::{Costs, Overhead};
-use files::file::{File, json_methods};
+use files::file::File;
 use files::report::{Distribution, Host, Tool, Warning};
 use serde::{Deserialize, Deserializer};
 
@@ -105,8 +105,7 @@ files::model! {
 impl File for TimeoutReport {
     const SCHEMA: &'static str = SCHEMA;
     const BENCH: Option<&'static str> = Some("timeout");
-
-    json_methods!(to_json_line);
+    const IS_INDENTED: bool = false;
 }
 
 /// Replaces the name that the control loop had in older files.

@@ -10,13 +10,13 @@
 //! ```
 
 mod head;
-mod json_path;
 mod json_text;
 
 use std::fmt;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_path_to_error::Segment;
 
 use crate::histogram::HistogramError;
 
@@ -29,22 +29,17 @@ pub trait File: Serialize + DeserializeOwned {
     const SCHEMA: &'static str;
     /// Value of the key `bench`, for the file of a bench.
     const BENCH: Option<&'static str> = None;
+    /// Whether the file is written in indented lines, and not in a single one.
+    const IS_INDENTED: bool;
 
-    /// Reads the fields of a file by [`read_json`].
-    ///
-    /// Each implementation has this function, by [`json_methods`], so that the code for its fields is
-    /// compiled once, and not in every crate that reads the file.
-    ///
-    /// # Errors
-    /// Returns an error if the text is not JSON or has a missing, unknown or mistyped field.
-    fn parse_json(text: &str) -> Result<Self, JsonError>;
-
-    /// Converts the file to JSON with a trailing newline, by [`to_json_line`] or
-    /// [`to_indented_json`]. Characters that control a terminal are escaped.
+    /// Converts the file to JSON with a trailing newline. Characters that control a terminal are
+    /// escaped.
     ///
     /// # Panics
     /// Never panics: the files contain only values that JSON can represent.
-    fn to_json(&self) -> String;
+    fn to_json(&self) -> String {
+        if Self::IS_INDENTED { to_indented_json(self) } else { to_json_line(self) }
+    }
 
     /// Checks the values of a well-formed file.
     ///
@@ -66,7 +61,7 @@ pub trait File: Serialize + DeserializeOwned {
         if start.schema.as_deref() != Some(expected) || start.bench.as_deref() != Self::BENCH {
             Self::check_head(text)?;
         }
-        let file = match Self::parse_json(text) {
+        let file = match read_json::<Self>(text) {
             Ok(file) => file,
             Err(error) => {
                 Self::check_head(text)?;
@@ -118,29 +113,34 @@ pub trait File: Serialize + DeserializeOwned {
     }
 }
 
-/// Implements [`File::parse_json`] and [`File::to_json`]. The argument is the function that writes:
-/// `to_json_line` or `to_indented_json`.
-#[macro_export]
-macro_rules! json_methods {
-    ($write:ident) => {
-        fn parse_json(text: &str) -> Result<Self, $crate::file::JsonError> {
-            $crate::file::read_json(text)
-        }
-
-        fn to_json(&self) -> String {
-            $crate::file::$write(self)
-        }
-    };
-}
-
-pub use json_methods;
-
 /// Deserializes JSON.
 ///
 /// # Errors
 /// Returns the reason with line, column and path of keys.
 pub fn read_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> {
-    serde_json::from_str(text).map_err(|error| JsonError::new(text, error))
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = format_path(error.path());
+        JsonError { path, error: error.into_inner() }
+    })?;
+    reader.end().map_err(|error| JsonError { path: None, error })?;
+    Ok(value)
+}
+
+/// Formats the known part of a path, such as `subjects[0].id`; `None` at the top level.
+fn format_path(path: &serde_path_to_error::Path) -> Option<String> {
+    let mut text = String::new();
+    for segment in path {
+        match segment {
+            // The error is in the key.
+            Segment::Unknown => break,
+            Segment::Seq { .. } => {}
+            _ if text.is_empty() => {}
+            _ => text.push('.'),
+        }
+        text += &segment.to_string();
+    }
+    (!text.is_empty()).then_some(text)
 }
 
 /// An error in JSON.
@@ -150,12 +150,6 @@ pub struct JsonError {
     pub path: Option<String>,
     /// The reason with line and column.
     pub error: serde_json::Error,
-}
-
-impl JsonError {
-    fn new(text: &str, error: serde_json::Error) -> Self {
-        Self { path: json_path::path(text, error.line(), error.column()), error }
-    }
 }
 
 impl fmt::Display for JsonError {
@@ -336,7 +330,9 @@ impl std::error::Error for Invalid {}
 
 #[cfg(test)]
 mod tests {
-    use super::is_newer;
+    use serde::Deserialize;
+
+    use super::{is_newer, read_json};
 
     #[test]
     fn newer_means_later_version() {
@@ -350,6 +346,38 @@ mod tests {
             "",
         ] {
             assert!(!is_newer(other, "osjitter.report/9"), "{other}");
+        }
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "it is only deserialized")]
+    struct Document {
+        name: String,
+        #[serde(default)]
+        numbers: Vec<u32>,
+        #[serde(default)]
+        inner: Option<Box<Document>>,
+    }
+
+    #[test]
+    fn path_leads_to_the_error() {
+        for (text, expected) in [
+            (r#"{"name": 1}"#, Some("name")),
+            (r#"{"name": "a", "numbers": [1, 2, "x"]}"#, Some("numbers[2]")),
+            (r#"{"name": "a", "inner": {"numbers": [7]}}"#, Some("inner")),
+            (
+                r#"{"name": "a", "inner": {"name": "b", "inner": {"name": []}}}"#,
+                Some("inner.inner.name"),
+            ),
+            (r#"{"name": "a", "colour": 1}"#, Some("colour")),
+            (r#"{"name": "a", "inner": {"#, Some("inner")),
+            (r#"{"name": "a", "nu"#, None),
+            (r#"{"name": "a"} 7"#, None),
+            ("{}", None),
+        ] {
+            let error = read_json::<Document>(text).unwrap_err();
+            assert_eq!(error.path.as_deref(), expected, "{text}");
         }
     }
 }

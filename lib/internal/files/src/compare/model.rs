@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Difference;
-use crate::file::{File, json_methods};
+use crate::file::File;
 use crate::model::model;
 use crate::report::{Fitness, Tool, Warning};
 
@@ -235,8 +235,7 @@ pub enum Finding {
 
 impl File for Comparison {
     const SCHEMA: &'static str = SCHEMA;
-
-    json_methods!(to_indented_json);
+    const IS_INDENTED: bool = true;
 }
 
 /// Rounds to six digits: more would be noise, and six survive JSON exactly.

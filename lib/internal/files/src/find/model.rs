@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-use crate::file::{File, Flaw, json_methods};
+use crate::file::{File, Flaw};
 use crate::fitness::Fitness;
 use crate::gate::limit::rate::{self, MeasuredRate};
 use crate::gate::limit::{Measured, Quantity, RoundTicks, SummaryPath};
@@ -350,8 +350,7 @@ fn total_finding(checks: &[Check]) -> Option<Finding> {
 
 impl File for Find {
     const SCHEMA: &'static str = SCHEMA;
-
-    json_methods!(to_json_line);
+    const IS_INDENTED: bool = false;
 
     fn check(&self) -> CheckResult {
         check_length("tickers", self.tickers.len(), MAX_SUBJECTS)?;

@@ -9,7 +9,7 @@
 use super::round_record::RoundRecord;
 use super::verdict::{GateDesign, Mode};
 use crate::environment::{Difference, EnvironmentKey, format_ns};
-use crate::file::{File, Flaw, Invalid, json_methods};
+use crate::file::{File, Flaw, Invalid};
 use crate::model::model;
 use crate::report::{Histogram, Tool};
 use jitterstat::gate::decision::{self, QUIET_SHARE};
@@ -101,8 +101,7 @@ model! {
 
 impl File for Baseline {
     const SCHEMA: &'static str = SCHEMA;
-
-    json_methods!(to_json_line);
+    const IS_INDENTED: bool = false;
 
     fn check(&self) -> Result<(), Invalid> {
         check_length("sessions".to_owned(), self.sessions.len(), 1)?;

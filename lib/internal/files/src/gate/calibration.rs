@@ -25,7 +25,7 @@ pub use self::gates::{
 };
 use super::verdict::{GateDesign, PairRecord};
 use crate::environment::{Difference, EnvironmentKey, format_ns};
-use crate::file::{File, json_methods};
+use crate::file::File;
 use crate::model::model;
 use crate::report::{Fitness, Tool, Warning};
 use jitterstat::gate::decision::{self, Rules};
@@ -260,8 +260,7 @@ impl CalibratedMetric {
 
 impl File for Calibration {
     const SCHEMA: &'static str = SCHEMA;
-
-    json_methods!(to_indented_json);
+    const IS_INDENTED: bool = true;
 }
 
 impl Calibration {

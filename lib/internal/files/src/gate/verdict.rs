@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::file::{File, json_methods};
+use crate::file::File;
 use crate::model::model;
 use crate::report::{Distribution, Fitness, Host, Tool, Warning};
 use jitterstat::gate::Sides;
@@ -402,8 +402,7 @@ impl Verdict {
 
 impl File for Verdict {
     const SCHEMA: &'static str = SCHEMA;
-
-    json_methods!(to_indented_json);
+    const IS_INDENTED: bool = true;
 }
 
 /// Returns the metrics of a look.

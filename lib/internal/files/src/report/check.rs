@@ -9,7 +9,7 @@ use super::{
     CpuComparison, CpuDifference, Distribution, Histogram, MAX_COUNT, MAX_INSTANCES, MAX_NS,
     MAX_SUBJECTS, Report, Round, SCHEMA, Scenario, Subject, Summary,
 };
-use crate::file::{File, Flaw, Invalid, json_methods};
+use crate::file::{File, Flaw, Invalid};
 use crate::histogram;
 
 /// Whether a value is possible, or its flaw.
@@ -17,8 +17,7 @@ pub(crate) type CheckResult = Result<(), Invalid>;
 
 impl File for Report {
     const SCHEMA: &'static str = SCHEMA;
-
-    json_methods!(to_json_line);
+    const IS_INDENTED: bool = false;
 
     fn check(&self) -> CheckResult {
         check_length("subjects", self.subjects.len(), MAX_SUBJECTS)?;

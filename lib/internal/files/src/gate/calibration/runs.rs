@@ -4,7 +4,7 @@
 use super::gates::{RecordedNumber, Recording, tidy};
 use super::{CalibratedNumber, DetectableChange, InconclusiveChance, RealGates};
 use crate::environment::EnvironmentKey;
-use crate::file::{File, Flaw, Invalid, json_methods};
+use crate::file::{File, Flaw, Invalid};
 use crate::gate::verdict::RunPlan;
 use crate::model::model;
 use crate::report::{Tool, Warning};
@@ -149,8 +149,7 @@ impl CalibratedRunMetric {
 
 impl File for RunCalibration {
     const SCHEMA: &'static str = SCHEMA;
-
-    json_methods!(to_indented_json);
+    const IS_INDENTED: bool = true;
 
     /// Checks the numbers of which logarithms are taken.
     fn check(&self) -> Result<(), Invalid> {
