@@ -100,7 +100,7 @@ impl CollectedPairs {
     }
 
     pub fn duration_ns(&self) -> u64 {
-        u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX)
+        to_ns(self.elapsed)
     }
 }
 

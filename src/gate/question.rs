@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime};
 use cli::exit;
 use cli::file_io::{OutputDirectory, ResultNames};
 use cli::terminal;
+use cli::units::to_ns;
 use engine::machine::host;
 use files::gate::verdict::{LeftOverProcesses, SCHEMA, Verdict};
 use files::report::{Fitness, Warning};
@@ -158,8 +159,7 @@ impl Gate {
             self.verdict.reason = partial_reason.or(inconclusive_reason);
         }
         self.verdict.verdict = outcome;
-        self.verdict.duration_ns =
-            u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.verdict.duration_ns = to_ns(self.started.elapsed());
         (self.verdict, self.out)
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cli::exit::{self, ExitStatus};
 use cli::terminal::progress::Progress;
+use cli::units::to_ns;
 use engine::machine::host;
 use engine::measure::benches::RunLength;
 use engine::measure::child::RunFailure;
@@ -93,9 +94,9 @@ impl MeasuredPairs {
         programs: &Programs,
         cpu: Option<usize>,
     ) -> RunCalibration {
-        let duration_ns = nanoseconds(measurement.started.elapsed());
+        let duration_ns = to_ns(measurement.started.elapsed());
         let pairs = self.metrics.first().map_or(0, |metric| metric.values.len());
-        let pair_ns = nanoseconds(self.elapsed) / (pairs as u64).max(1);
+        let pair_ns = to_ns(self.elapsed) / (pairs as u64).max(1);
         let recording = runs::recording(&self.metrics, ALPHA, &LOOKS, pair_ns);
         RunCalibration {
             schema: SCHEMA.to_owned(),
@@ -124,8 +125,4 @@ fn recorded_metric(metric: &ProgramMetric, values: PairValues) -> RecordedMetric
         rule: metric_rule(metric, &[], None),
         values,
     }
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -13,6 +13,7 @@ use cli::exit::{self, Error};
 use cli::terminal;
 use cli::terminal::progress::Progress;
 use cli::time::format_duration;
+use cli::units::to_ns;
 use cli::words::pluralize;
 use engine::machine::tuning;
 use engine::measure::benches::{BenchFormat, RunLength};
@@ -157,7 +158,7 @@ impl Question for RunComparison {
             Err(StopReason::Refused(error)) if verdict.pairs == 0 => return Err(error),
             Err(stop) => mark_stopped(stop, &mut verdict, gate),
         }
-        verdict.duration_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        verdict.duration_ns = to_ns(started.elapsed());
         gate.verdict.runs = Some(verdict);
         Ok(())
     }

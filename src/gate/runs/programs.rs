@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use cli::exit::{self, Error, usage};
 use cli::terminal::progress::Progress;
 use cli::time::format_time;
-use cli::units::format_exact_duration;
+use cli::units::{format_exact_duration, to_signed_ns};
 use engine::measure::benches::{BenchRequest, RunLength};
 use engine::measure::child::{self, ProgramFault, RunFailure, RunRequest, Series};
 use engine::measure::metric::{self, MetricSpec, ProgramMetric, RunValues};
@@ -290,7 +290,7 @@ impl Programs {
         Err(usage!(
             "a run takes {}, and starting the process is much of that; give it more to do, or a shorter \
              --min-run-time than {}",
-            format_time(i64::try_from(shortest.as_nanos()).unwrap_or(i64::MAX)),
+            format_time(to_signed_ns(shortest)),
             format_exact_duration(self.min_run_time)
         ))
     }

@@ -45,6 +45,7 @@ use difference::{EvidenceLimits, is_confirmed, step_ns};
 pub use error::CompareError;
 pub use family::{Change, ChangeFinding, Differences, MIN_COMPARED_PAIRS, family};
 use jitterstat::gate::Sides;
+use jitterstat::stats::quantile::median;
 use jitterstat::stats::shift::{self, Interval95};
 use model::tidy;
 pub use model::{
@@ -54,7 +55,7 @@ pub use model::{
 pub use programs::{ChosenProgram, compare_programs, program_differences, program_warnings};
 use rounds::{
     QUANTILES, RoundValues, Rounds, bounded_interval, common_rounds, differences_ns, ln, ln_ratios,
-    median, times,
+    times,
 };
 
 /// The subject that serves as the control, which shows the state of the machine.
@@ -163,7 +164,7 @@ fn stall_lift(name: &str, values: Sides<&[RoundValues]>) -> Option<[f64; 2]> {
 /// The median ratio by which stalls raise a percentile; `None` if it is unknown.
 fn median_lift(rounds: &[RoundValues], which: usize) -> Option<f64> {
     let lifts: Vec<f64> = rounds.iter().filter_map(|round| round.lift[which]).collect();
-    if lifts.is_empty() { None } else { Some(tidy(median(&lifts).exp())) }
+    if lifts.is_empty() { None } else { Some(tidy(median(lifts).exp())) }
 }
 
 fn side(chosen: ChosenSubject<'_>, rounds: &Rounds) -> Side {
@@ -325,7 +326,7 @@ impl Judge<'_> {
         let fewer = times.base.len().min(times.candidate.len());
         let ratio_interval = bounded_interval(&ratio, fewer).map(|i| i.map(|ln| tidy(ln.exp())));
         let difference_interval = bounded_interval(&difference, fewer).map(|i| i.map(whole));
-        let medians = times.as_ref().map(|side| median(side).round());
+        let medians = times.as_ref().map(|side| median(side.iter().copied()).round());
         let finding = match self.limits.conclude(self.percentile, ratio_interval, medians) {
             Conclusion::BaseIsLower => Finding::Later,
             Conclusion::CandidateIsLower => Finding::Earlier,

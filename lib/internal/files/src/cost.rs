@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::model;
-use jitterstat::stats::quantile::{is_supported, nearest_rank};
+use jitterstat::stats::quantile::{nearest_rank, supported_nearest_rank};
 use jitterstat::stats::sign_test::median_interval;
 
 const CONFIDENCE: f64 = 0.95;
@@ -65,15 +65,12 @@ impl Costs {
     pub fn from_batches(batches: &[f64]) -> Option<Self> {
         let mut sorted: Vec<i64> = batches.iter().map(|&ns| ps(ns)).collect();
         sorted.sort_unstable();
-        let n = sorted.len();
-        let at = |q: f64| nearest_rank(&sorted, q).map(ns);
-        let supported = |q: f64| at(q).filter(|_| is_supported(n, q));
         Some(Self {
-            batches: n as u64,
+            batches: sorted.len() as u64,
             min: ns(*sorted.first()?),
-            p50: at(0.5)?,
-            p90: supported(0.9),
-            p99: supported(0.99),
+            p50: nearest_rank(&sorted, 0.5).map(ns)?,
+            p90: supported_nearest_rank(&sorted, 0.9).map(ns),
+            p99: supported_nearest_rank(&sorted, 0.99).map(ns),
             max: ns(*sorted.last()?),
         })
     }

@@ -6,8 +6,9 @@
 //! overloaded machines; `tests/fitness.rs` verifies them with those runs.
 
 use crate::counters::add_if_known;
-use crate::report::{PERCENTILES, Report, Round};
+use crate::report::{PERCENTILES, Percentile, Report, Round};
 use jitterstat::stats::Interval;
+use jitterstat::stats::quantile::rank;
 
 pub use crate::report::fitness::{Cause, Facts, Fitness, Reason, Verdict};
 
@@ -184,10 +185,14 @@ impl Tally {
     /// Returns the lowest percentile at which the spinning control was late.
     #[must_use]
     pub fn distrust_from(&self) -> Option<&'static str> {
+        if self.spin_ticks == 0 {
+            return None;
+        }
         let on_time = self.spin_ticks.checked_sub(self.spin_late)?;
+        let ticks = usize::try_from(self.spin_ticks).unwrap_or(usize::MAX);
         // A quantile is late if its nearest rank exceeds the number of punctual ticks.
-        let rank = |quantile: f64| (quantile * self.spin_ticks as f64).ceil() as u64;
-        let late = PERCENTILES.iter().find(|percentile| rank(percentile.quantile) > on_time)?;
+        let is_late = |percentile: &&Percentile| rank(ticks, percentile.quantile) as u64 > on_time;
+        let late = PERCENTILES.iter().find(is_late)?;
         Some(late.key)
     }
 }

@@ -85,21 +85,6 @@ pub fn unpack(stored: &Histogram) -> Result<Hdr<u64>, HistogramError> {
     Ok(histogram)
 }
 
-/// Returns the value with a rank among ascending values with their counts.
-pub(crate) fn value_at_rank(
-    counted: impl IntoIterator<Item = (i64, u64)>,
-    rank: u64,
-) -> Option<i64> {
-    let mut seen = 0_u64;
-    for (value, count) in counted {
-        seen = seen.saturating_add(count);
-        if seen >= rank {
-            return Some(value);
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,7 @@ use crate::settings;
 use crate::summary::{InstanceRound, RoundCost, stored_samples, summarise};
 use crate::trust;
 use jitterstat::sample::RoundSamples;
+use jitterstat::stats::quantile;
 
 /// Code of the warning that reports with different plans were merged.
 pub const PLANS_DIFFER: &str = "merged-plans-differ";
@@ -214,20 +215,17 @@ fn without_differences(settings: &SubjectSettings) -> SubjectSettings {
 /// largest first.
 #[must_use]
 pub fn ranking(reports: &[Report]) -> Vec<RankedMedian> {
-    let mut medians: HashMap<&str, Vec<i64>> = HashMap::new();
+    let mut medians: HashMap<&str, Vec<f64>> = HashMap::new();
     for subject in reports.iter().flat_map(|r| &r.subjects) {
-        medians.entry(&subject.id).or_default().extend(median(subject));
-    }
-    for values in medians.values_mut() {
-        values.sort_unstable();
+        let median = median(subject).map(|ns| ns as f64);
+        medians.entry(&subject.id).or_default().extend(median);
     }
     let mut ranked = Vec::new();
     for (source, report) in reports.iter().enumerate() {
         for subject in &report.subjects {
             let Some(p50_ns) = median(subject) else { continue };
-            let others = &medians[subject.id.as_str()];
-            let middle = others[others.len() / 2].midpoint(others[(others.len() - 1) / 2]);
-            let ratio = p50_ns.max(1) as f64 / middle.max(1) as f64;
+            let middle = quantile::median(medians[subject.id.as_str()].iter().copied());
+            let ratio = p50_ns.max(1) as f64 / middle.max(1.0);
             ranked.push(RankedMedian { source, id: subject.id.clone(), p50_ns, ratio });
         }
     }

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram as Hdr;
 
 use crate::counters::add_if_complete;
-use crate::histogram::value_at_rank;
 use crate::report::{self, Distribution, MedianRound, PERCENTILES, Percentile, Summary};
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::{Interval, bootstrap, quantile, sign_test};
@@ -336,7 +335,7 @@ impl ValuePool {
         if !quantile::is_supported(n, q) {
             return None;
         }
-        value_at_rank(counts.iter().copied(), quantile::rank(n, q) as u64)
+        quantile::nearest_rank_of_counts(counts.iter().copied(), self.n, q)
     }
 }
 
@@ -419,16 +418,11 @@ fn median_round(rounds: &[&[i64]]) -> BTreeMap<String, MedianRound> {
 
 /// The median of a percentile over sorted rounds; `None` if a round has too few ticks.
 fn median_percentile(rounds: &[Vec<i64>], q: f64) -> Option<MedianRound> {
-    let values: Option<Vec<i64>> = rounds.iter().map(|round| round_percentile(round, q)).collect();
+    let values: Option<Vec<i64>> =
+        rounds.iter().map(|round| quantile::round_nearest_rank(round, q)).collect();
     let (value, interval) = sign_test::median_interval(&values?, CONFIDENCE)?;
     let ci95 = interval.filter(|_| rounds.len() >= bootstrap::MIN_ROUNDS).map(Into::into);
     Some(MedianRound { value, ci95 })
-}
-
-/// A percentile of a sorted round; `None` if the round has too few ticks.
-fn round_percentile(sorted: &[i64], q: f64) -> Option<i64> {
-    let is_supported = quantile::is_supported_by_round(sorted.len(), q);
-    if is_supported { quantile::nearest_rank(sorted, q) } else { None }
 }
 
 /// Returns the samples of one instance in one round from a report.
@@ -458,13 +452,7 @@ pub fn distribution<R: AsRef<[i64]>>(rounds: &[R]) -> Option<Distribution> {
     let sum: i128 = sorted.iter().map(|&v| i128::from(v)).sum();
     let mean = i64::try_from(sum / sorted.len() as i128).unwrap_or(i64::MAX);
     let range = Interval { lower: min, upper: max };
-    Some(Distribution::new(range, mean, |q| supported_quantile(&sorted, q)))
-}
-
-/// Returns a quantile of sorted values; `None` if there are too few values.
-fn supported_quantile(sorted: &[i64], q: f64) -> Option<i64> {
-    let is_supported = quantile::is_supported(sorted.len(), q);
-    if is_supported { quantile::nearest_rank(sorted, q) } else { None }
+    Some(Distribution::new(range, mean, |q| quantile::supported_nearest_rank(&sorted, q)))
 }
 
 #[cfg(test)]

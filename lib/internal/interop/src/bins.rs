@@ -148,14 +148,7 @@ impl BinnedValues {
 
     /// Returns the value at the nearest rank of a quantile; `None` above the last bin.
     fn value_at(&self, q: f64) -> Option<i64> {
-        let count = usize::try_from(self.count()).unwrap_or(usize::MAX);
-        let rank = quantile::rank(count, q) as u64;
-        let mut seen = 0;
-        let bin = self.bins.iter().find(|(_, count)| {
-            seen += count;
-            seen >= rank
-        });
-        bin.map(|(value, _)| *value)
+        quantile::nearest_rank_of_counts(self.bins.iter().copied(), self.count(), q)
     }
 
     /// Counts the missed ticks. A tool leaves out the deadlines that passed during a stall, so that

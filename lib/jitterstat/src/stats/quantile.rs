@@ -51,6 +51,19 @@ pub fn nearest_rank<T: Copy>(sorted: &[T], q: f64) -> Option<T> {
     sorted.get(rank(sorted.len(), q) - 1).copied()
 }
 
+/// Returns the sample at the rank of the quantile `q`; `None` if there are too few samples for it.
+#[must_use]
+pub fn supported_nearest_rank<T: Copy>(sorted: &[T], q: f64) -> Option<T> {
+    if is_supported(sorted.len(), q) { nearest_rank(sorted, q) } else { None }
+}
+
+/// Returns the sample of a round at the rank of the quantile `q`; `None` if the round is too short
+/// for it, even if only the median over many rounds is used.
+#[must_use]
+pub fn round_nearest_rank<T: Copy>(sorted: &[T], q: f64) -> Option<T> {
+    if is_supported_by_round(sorted.len(), q) { nearest_rank(sorted, q) } else { None }
+}
+
 /// Returns the value at the rank of the quantile `q` among `n` counted values, which ascend; `None`
 /// if there are fewer.
 ///

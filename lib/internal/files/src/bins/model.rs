@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::histogram::value_at_rank;
 use crate::report::MAX_NS;
 use jitterstat::stats::quantile;
 
@@ -196,8 +195,8 @@ impl Interval {
     /// the exact percentile; `None` without values.
     #[must_use]
     pub fn percentile(&self, q: f64) -> Option<i64> {
-        let rank = quantile::rank(usize::try_from(self.count()).unwrap_or(usize::MAX), q) as u64;
-        value_at_rank(self.rows().map(|(bin, count)| (bin.upper, count)), rank)
+        let uppers = self.rows().map(|(bin, count)| (bin.upper, count));
+        quantile::nearest_rank_of_counts(uppers, self.count(), q)
     }
 
     /// Adds the values and counts of another interval, in the coarser of both binnings, as if it

@@ -11,11 +11,12 @@ use std::cell::OnceCell;
 
 use crate::report::{Distribution, Fitness, PERCENTILES, Report, Subject, Summary};
 use jitterstat::gate::Sides;
+use jitterstat::stats::quantile::median;
 use jitterstat::stats::{Interval, shift};
 
 use super::model::tidy;
 use super::rounds::{
-    QUANTILES, RoundValues, Rounds, bounded_interval, common_rounds, ln_ratios, median, times,
+    QUANTILES, RoundValues, Rounds, bounded_interval, common_rounds, ln_ratios, times,
 };
 
 /// The difference between two subjects in one number, of which less is better.
@@ -258,7 +259,7 @@ impl<'a> ReportEvidence<'a> {
             return Some(PairDifference::UNKNOWN);
         };
         let interval = interval.map(|ln| tidy(ln.exp()));
-        let medians = times(&pairs).map(|side| median(&side).round());
+        let medians = times(&pairs).map(|side| median(side).round());
         Some(PairDifference {
             ratio: Some(tidy(ratio.shift.estimate.exp())),
             ratio_interval: Some(interval),

@@ -3,11 +3,12 @@
 use crate::model::model;
 use crate::report::{Report, Round, Subject};
 use jitterstat::gate::Sides;
+use jitterstat::stats::quantile::median;
 use jitterstat::stats::signed_rank::HodgesLehmann;
 use serde::{Deserialize, Serialize};
 
 use super::model::tidy;
-use super::rounds::{QUANTILES, RoundValues, Rounds, common_rounds, ln_ratios, median, times};
+use super::rounds::{QUANTILES, RoundValues, Rounds, common_rounds, ln_ratios, times};
 
 /// Minimum number of pairs for an interval.
 pub const MIN_COMPARED_PAIRS: usize = 12;
@@ -98,7 +99,7 @@ fn change(pairs: &[Sides<i64>], alpha: f64) -> Option<Change> {
         Some(interval) if interval.upper < 1.0 => ChangeFinding::Less,
         Some(_) => ChangeFinding::NoDifference,
     };
-    let medians = times(pairs).map(|side| median(&side).round() as i64);
+    let medians = times(pairs).map(|side| median(side).round() as i64);
     Some(Change {
         baseline_ns: medians.base,
         ns: medians.candidate,

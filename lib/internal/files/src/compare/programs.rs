@@ -2,10 +2,11 @@
 
 use super::error::CompareError;
 use super::model::{ComparedMetric, Finding, Method, RunEstimate, tidy};
-use super::rounds::{bounded_interval, median};
+use super::rounds::bounded_interval;
 use crate::environment::{Difference, EnvironmentKey};
 use crate::gate::verdict::{RunMetric, RunsVerdict, Verdict};
 use crate::report::Warning;
+use jitterstat::stats::quantile::median;
 use jitterstat::stats::shift::{self, Interval95};
 
 /// One of the two programs of a gate of whole runs.
@@ -125,8 +126,8 @@ fn estimate(a: &[f64], b: &[f64], ratio: Interval95, higher_is_better: bool) -> 
         Some(_) => Finding::Worse,
     };
     RunEstimate {
-        a: tidy(median(a)),
-        b: tidy(median(b)),
+        a: tidy(median(a.iter().copied())),
+        b: tidy(median(b.iter().copied())),
         ratio: tidy(ratio.shift.estimate.exp()),
         ratio_ci95: ratio_ci95.map(Into::into),
         runs_a: a.len() as u64,

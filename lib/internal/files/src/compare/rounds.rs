@@ -8,7 +8,7 @@ use jitterstat::gate::Sides;
 use jitterstat::stall;
 use jitterstat::stats::Interval;
 use jitterstat::stats::bootstrap::MIN_ROUNDS;
-use jitterstat::stats::quantile::{is_supported_by_round, nearest_rank};
+use jitterstat::stats::quantile::round_nearest_rank;
 use jitterstat::stats::shift::Interval95;
 
 /// The compared percentiles with their names.
@@ -150,8 +150,7 @@ fn indexed_ticks(round: &Round) -> Vec<(u64, i64)> {
 /// Returns each of [`QUANTILES`]; `None` if there are too few values for one.
 fn percentiles(mut values: Vec<i64>) -> [Option<i64>; QUANTILES.len()] {
     values.sort_unstable();
-    let is_supported = |q| is_supported_by_round(values.len(), q);
-    QUANTILES.map(|(_, q)| nearest_rank(&values, q).filter(|_| is_supported(q)))
+    QUANTILES.map(|(_, q)| round_nearest_rank(&values, q))
 }
 
 /// Returns the logarithm of a time, for ratios.
@@ -200,11 +199,4 @@ pub(super) fn common_rounds(
 /// infinite.
 pub(super) fn bounded_interval(interval: &Interval95, values: usize) -> Option<Interval<f64>> {
     interval.shift.interval().filter(|_| values >= MIN_ROUNDS)
-}
-
-/// Returns the middle value, or the mean of the two middle values.
-pub(super) fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
 }

@@ -10,6 +10,7 @@ use super::verdict::BaselineMetric;
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{self, Lift, NumberRule, NumberVerdict, Outcome, Reason, Rules};
 use jitterstat::gate::round::{self, Late, Pair};
+use jitterstat::stats::quantile;
 use jitterstat::stats::signed_rank::Shift;
 
 /// Minimum number of stored sessions from which their measured spread is used.
@@ -120,8 +121,8 @@ impl JudgedPercentile {
         Some(Level {
             over_control: shift.estimate,
             standard_error: (shift.upper - shift.lower) / SE_WIDTH,
-            subject: decision::median(used.iter().map(|pair| pair.candidate.ln)),
-            control: decision::median(used.iter().map(|pair| pair.base.ln)),
+            subject: quantile::median(used.iter().map(|pair| pair.candidate.ln)),
+            control: quantile::median(used.iter().map(|pair| pair.base.ln)),
             pairs: used.len(),
             lift,
             is_stalled: lift.is_some_and(|lift| lift.masks_change(self.rule.tolerance)),

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use super::input::{Breakdown, Cycle, Switch, SwitchKind, Thread, Tick, span};
 use crate::bins::Binning;
-use crate::histogram::value_at_rank;
 use crate::report::why::{Chain, KernelChain, Link};
 use jitterstat::stats::quantile;
 
@@ -206,15 +205,14 @@ impl WakeupPaths {
 /// Summarises the durations of one link; `None` without a tick.
 fn summarise_link(name: &str, counts: &BTreeMap<i64, u64>) -> Option<Link> {
     let total: u64 = counts.values().sum();
-    let p50 = percentile(counts, total, 0.5)?;
+    let percentile = |q| {
+        let counted = counts.iter().map(|(ns, n)| (*ns, *n));
+        quantile::nearest_rank_of_counts(counted, total, q)
+    };
+    let p50 = percentile(0.5)?;
     let near: u64 = counts.range(p50 - NEAR_NS..=p50 + NEAR_NS).map(|(_, n)| n).sum();
     let ticks = usize::try_from(total).unwrap_or(usize::MAX);
     let has_p99 = quantile::is_supported(ticks, 0.99);
-    let p99 = if has_p99 { percentile(counts, total, 0.99) } else { None };
+    let p99 = if has_p99 { percentile(0.99) } else { None };
     Some(Link { name: name.to_owned(), p50, p99, within_1us: near as f64 / total as f64 })
-}
-
-fn percentile(counts: &BTreeMap<i64, u64>, total: u64, q: f64) -> Option<i64> {
-    let rank = ((q * total as f64).ceil() as u64).max(1);
-    value_at_rank(counts.iter().map(|(ns, n)| (*ns, *n)), rank)
 }

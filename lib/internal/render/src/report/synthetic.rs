@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use files::file::File as _;
 use files::report::{PERCENTILES, Report, Round, Scenario, Subject, Summary};
 use jitterstat::stats::bootstrap::percentile_intervals;
-use jitterstat::stats::quantile::{is_supported, nearest_rank};
+use jitterstat::stats::quantile::supported_nearest_rank;
 use jitterstat::stats::random::SplitMix64;
 
 pub const ROUNDS: usize = 40;
@@ -97,7 +97,7 @@ fn summarize(rounds: &[Round], cost_us: f64) -> Summary {
     let by_round: Vec<&[i64]> = rounds.iter().map(|round| &round.lateness_ns[..]).collect();
     let mut ticks = by_round.concat();
     ticks.sort_unstable();
-    let at = |q: f64| nearest_rank(&ticks, q).filter(|_| is_supported(ticks.len(), q));
+    let at = |q: f64| supported_nearest_rank(&ticks, q);
     let quantiles = PERCENTILES.map(|percentile| percentile.quantile);
     let intervals = percentile_intervals(&by_round, &quantiles, 0.95);
     let mut ci95 = BTreeMap::new();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use cli::units::to_ns;
 use rustix::io::Errno;
 use rustix::mm::MlockAllFlags;
 use rustix::thread::CpuSet;
@@ -334,10 +335,7 @@ impl Scheduling {
 
     /// Replaces the slice. Only normal threads on Linux 6.12 and later have one.
     pub fn with_slice(self, slice: Duration) -> Self {
-        Self(SchedAttr {
-            runtime_ns: u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX),
-            ..self.0
-        })
+        Self(SchedAttr { runtime_ns: to_ns(slice), ..self.0 })
     }
 
     /// Returns the slice, or zero if the kernel does not support slices.

@@ -3,10 +3,10 @@
 use super::calibrated_number::{CalibratedNumber, DetectableChange, MIN_CALIBRATION_PAIRS};
 use crate::model::model;
 use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{self, Lift, NumberRule, Outcome};
+use jitterstat::gate::decision::{Lift, NumberRule, Outcome};
 use jitterstat::gate::metric::alpha_share;
 use jitterstat::gate::round::Late;
-use jitterstat::stats::quantile::rank;
+use jitterstat::stats::quantile;
 use jitterstat::stats::random::SplitMix64;
 
 /// Minimum number of real gates for a rate of false alarms.
@@ -169,7 +169,7 @@ impl RecordedNumber {
         let lift = stalls.map_or(0.0, |stalls| stalls.both);
         // Larger logarithms are worse.
         let sign = if self.higher_is_better { -1.0 } else { 1.0 };
-        let median = (sign * decision::median(used.iter().flatten().map(|late| late.ln))).exp();
+        let median = (sign * quantile::median(used.iter().flatten().map(|late| late.ln))).exp();
         let mut labels = Relabelled::new(self.values.len());
         let change = |&pairs: &usize| {
             let change = self.interval_bound(pairs, alpha, &mut labels)? + lift;
@@ -205,7 +205,7 @@ impl RecordedNumber {
         let shifts = gates.filter_map(|gate| gate.rule.shift(&gate.values, alpha));
         let mut bounds: Vec<f64> = shifts.flat_map(|s| [s.upper, -s.lower]).collect();
         bounds.sort_unstable_by(f64::total_cmp);
-        bounds.get(rank(bounds.len(), POWER) - 1).copied().filter(|bound| bound.is_finite())
+        quantile::nearest_rank(&bounds, POWER).filter(|bound| bound.is_finite())
     }
 
     /// Returns the number with its values in the pairs of a relabelled gate, without a name.
@@ -222,8 +222,8 @@ impl RecordedNumber {
 /// Returns the robust standard deviation of the differences within pairs.
 fn pair_spread(values: &[Sides<Late>]) -> f64 {
     let differences = values.iter().map(|pair| pair.candidate.ln - pair.base.ln);
-    let centre = decision::median(differences.clone());
-    tidy(SD_PER_MAD * decision::median(differences.map(|d| (d - centre).abs())))
+    let centre = quantile::median(differences.clone());
+    tidy(SD_PER_MAD * quantile::median(differences.map(|d| (d - centre).abs())))
 }
 
 /// A pair of a relabelled gate: the index of the recorded pair, and whether its sides are

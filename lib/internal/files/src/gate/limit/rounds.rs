@@ -253,8 +253,7 @@ impl Statistic {
             Self::Quantile(q) => {
                 let mut sorted: Vec<i64> = values().collect();
                 sorted.sort_unstable();
-                let value = quantile::nearest_rank(&sorted, q)
-                    .filter(|_| quantile::is_supported(sorted.len(), q));
+                let value = quantile::supported_nearest_rank(&sorted, q);
                 let slices: Vec<&[i64]> = rounds.iter().map(Vec::as_slice).collect();
                 let interval =
                     bootstrap::percentile_intervals(&slices, &[q], confidence).pop().flatten();
@@ -290,8 +289,7 @@ fn median_round(
 ) -> (Option<f64>, Option<Interval<f64>>) {
     let percentile = |mut sorted: Vec<i64>| {
         sorted.sort_unstable();
-        quantile::nearest_rank(&sorted, q)
-            .filter(|_| quantile::is_supported_by_round(sorted.len(), q))
+        quantile::round_nearest_rank(&sorted, q)
     };
     let values: Option<Vec<i64>> =
         series_values(Series::Lateness, rounds).into_iter().map(percentile).collect();
