@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use cli::units::{to_ns, to_signed_ns};
 use files::bins::{Binning, Interval, IntervalCounts, Key};
 use files::report::MAX_NS;
+use files::tick_counts::TickCounts;
 use jitterstat::stats::quantile;
 use tickmeter::{LateTick as MeterLateTick, Snapshot};
 
@@ -150,17 +151,14 @@ impl IntervalStats {
     }
 
     fn add_counts(&mut self, delta: &Snapshot) {
-        let counts = &mut self.counts;
-        counts.ticks += delta.ticks + delta.skipped;
-        counts.delivered += delta.ticks.saturating_sub(delta.coalesced);
-        for (count, more) in [
-            (&mut counts.coalesced, delta.coalesced),
-            (&mut counts.skipped, delta.skipped),
-            (&mut counts.missed, delta.missed),
-            (&mut counts.early, delta.early),
-        ] {
-            *count = count.map(|count| count + more);
-        }
+        self.counts.ticks += TickCounts {
+            planned: delta.ticks + delta.skipped,
+            delivered: delta.ticks.saturating_sub(delta.coalesced),
+            coalesced: Some(delta.coalesced),
+            skipped: Some(delta.skipped),
+            missed: Some(delta.missed),
+            early: Some(delta.early),
+        };
     }
 
     fn add_late_ticks(&mut self, delta: &Snapshot) {
@@ -172,7 +170,7 @@ impl IntervalStats {
     /// Returns the nearest-rank percentile, rounded up to the end of its bin. Returns `None` if
     /// there are too few ticks to support it.
     pub fn quantile_ns(&self, q: f64) -> Option<i64> {
-        let ticks = usize::try_from(self.counts.came()).unwrap_or(usize::MAX);
+        let ticks = usize::try_from(self.counts.ticks.came()).unwrap_or(usize::MAX);
         let interval = Interval::from_values(Key::default(), BINNING, self.bins.iter(), None);
         let upper = interval.percentile(q).filter(|_| quantile::is_supported(ticks, q))?;
         Some(upper.min(self.counts.max_ns.unwrap_or(i64::MAX)))
@@ -446,7 +444,7 @@ mod tests {
         }
         accumulator.record_poll([poll(1, "a", &meter)], []);
         let closed = accumulator.close_interval();
-        assert_eq!((closed.len(), closed[0].1.counts.ticks), (1, 17));
+        assert_eq!((closed.len(), closed[0].1.counts.ticks.planned), (1, 17));
         let exact = meter.snapshot().lateness.max().unwrap();
         assert_eq!(closed[0].1.counts.max_ns, i64::try_from(exact.as_nanos()).ok());
         assert_eq!(closed[0].1.bins.count(), 17);
@@ -455,7 +453,7 @@ mod tests {
         accumulator.record_poll([poll(1, "a", &meter)], []);
         let second = accumulator.close_interval();
         let counts = &second[0].1.counts;
-        assert_eq!((counts.ticks, second[0].1.late_ticks.len()), (1, 0));
+        assert_eq!((counts.ticks.planned, second[0].1.late_ticks.len()), (1, 0));
         assert!(
             counts.max_ns.unwrap() < closed[0].1.counts.max_ns.unwrap(),
             "the maximum is that of the interval"
@@ -482,10 +480,10 @@ mod tests {
         let mut meter = meter();
         tick(&mut meter, 5);
         accumulator.record_poll([poll(1, "a", &meter)], []);
-        assert_eq!(accumulator.close_interval()[0].1.counts.ticks, 0);
+        assert_eq!(accumulator.close_interval()[0].1.counts.ticks.planned, 0);
         tick(&mut meter, 5);
         accumulator.record_poll([poll(1, "a", &meter)], []);
-        assert_eq!(accumulator.close_interval()[0].1.counts.ticks, 1);
+        assert_eq!(accumulator.close_interval()[0].1.counts.ticks.planned, 1);
     }
 
     #[test]
@@ -506,7 +504,7 @@ mod tests {
         accumulator.record_poll([poll(1, "a", &meter)], []);
         let total = accumulator.totals().next().unwrap().1;
         assert_eq!((total.ticks, total.bins.count()), (40, 40));
-        assert_eq!(accumulator.close_interval()[0].1.counts.ticks, 40);
+        assert_eq!(accumulator.close_interval()[0].1.counts.ticks.planned, 40);
         // A meter that no poll mentions has ended.
         accumulator.record_poll([], []);
         assert_eq!(accumulator.meter_count(), 0);
@@ -521,10 +519,10 @@ mod tests {
         }
         let seen_late = PolledMeter { is_new: false, ..poll(1, "a", &meter) };
         accumulator.record_poll([seen_late], []);
-        assert_eq!(accumulator.close_interval()[0].1.counts.ticks, 0);
+        assert_eq!(accumulator.close_interval()[0].1.counts.ticks.planned, 0);
         tick(&mut meter, 5);
         accumulator.record_poll([poll(1, "a", &meter)], []);
-        assert_eq!(accumulator.close_interval()[0].1.counts.ticks, 1);
+        assert_eq!(accumulator.close_interval()[0].1.counts.ticks.planned, 1);
     }
 
     #[test]
@@ -548,7 +546,7 @@ mod tests {
         }
         accumulator.record_poll([poll(MAX_LOOPS, "late", &late)], []);
         let closed = accumulator.close_interval();
-        assert_eq!((closed.len(), closed[0].1.counts.ticks), (1, 2));
+        assert_eq!((closed.len(), closed[0].1.counts.ticks.planned), (1, 2));
     }
 
     #[test]
@@ -561,7 +559,7 @@ mod tests {
         accumulator
             .record_poll(meters.iter().enumerate().map(|(n, meter)| poll(n, "same", meter)), []);
         let closed = accumulator.close_interval();
-        assert_eq!((closed.len(), closed[0].1.counts.ticks), (1, 2));
+        assert_eq!((closed.len(), closed[0].1.counts.ticks.planned), (1, 2));
     }
 
     #[test]
@@ -599,6 +597,6 @@ mod tests {
         accumulator.record_poll([poll(1, "a", &meter)], []);
         let closed = accumulator.close_interval();
         assert_eq!(closed[0].1.bins.iter().next(), Some((BINNING.bin(-1).lower, 1)));
-        assert_eq!(closed[0].1.counts.early, Some(1));
+        assert_eq!(closed[0].1.counts.ticks.early, Some(1));
     }
 }

@@ -130,7 +130,7 @@ impl Limit {
             LimitKind::Quantile { q, max_ns } => lateness_excess(stats.quantile_ns(q)?, max_ns),
             LimitKind::Max { max_ns } => lateness_excess(stats.counts.max_ns?, max_ns),
             LimitKind::Missed { max_percent } => {
-                let (missed, ticks) = (stats.counts.missed?, stats.counts.ticks);
+                let (missed, ticks) = (stats.counts.ticks.missed?, stats.counts.ticks.planned);
                 let value = missed as f64 / ticks.max(1) as f64 * 100.0;
                 if value > max_percent {
                     Some(Excess { value, text: format_share(missed, ticks) })
@@ -161,7 +161,7 @@ impl Limit {
             value: excess.value,
             unit: unit.to_owned(),
             shown: excess.text,
-            ticks: stats.counts.ticks,
+            ticks: stats.counts.ticks.planned,
             cpu_ns: stats.counts.cpu_ns,
             run_queue_ns: stats.counts.run_queue_ns,
             throttled_ns: stats.counts.throttled_ns,
@@ -180,6 +180,7 @@ fn lateness_excess(ns: i64, max_ns: u64) -> Option<Excess> {
 mod tests {
     use super::*;
     use files::bins::IntervalCounts;
+    use files::tick_counts::TickCounts;
 
     use crate::monitor::accumulator::BINNING;
 
@@ -200,14 +201,14 @@ mod tests {
         let bins = [(BINNING.bin(1_000).lower, 990), (BINNING.bin(3_000_000).lower, 10)]
             .into_iter()
             .collect();
-        let counts = IntervalCounts {
-            ticks: 1_010,
+        let ticks = TickCounts {
+            planned: 1_010,
             delivered: 1_000,
             skipped: Some(10),
             missed: Some(11),
-            max_ns: Some(3_001_000),
-            ..IntervalCounts::default()
+            ..TickCounts::default()
         };
+        let counts = IntervalCounts { ticks, max_ns: Some(3_001_000), ..IntervalCounts::default() };
         let stats = IntervalStats { bins, counts, late_ticks: Vec::new() };
         assert_eq!(breach("p99=1ms", &stats), None, "the 990th of 1,000");
         assert_eq!(breach("p99.9=1ms", &stats), None, "one tick beyond it is too few");
@@ -224,7 +225,11 @@ mod tests {
     fn breach_lists_known_causes() {
         let causes = |counts: IntervalCounts| {
             let stats = IntervalStats {
-                counts: IntervalCounts { ticks: 1, max_ns: Some(9), ..counts },
+                counts: IntervalCounts {
+                    ticks: TickCounts { planned: 1, ..TickCounts::default() },
+                    max_ns: Some(9),
+                    ..counts
+                },
                 ..IntervalStats::default()
             };
             let limit: Limit = "max=1ns".parse().unwrap();

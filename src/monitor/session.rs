@@ -388,7 +388,7 @@ impl Session {
         let mut breaches = Vec::new();
         for limit in &self.setup.limits {
             let Some(breach) = limit.breach(loop_id, key, stats) else { continue };
-            let (name, ticks) = (loop_id.name(), pluralize(stats.counts.ticks, "tick"));
+            let (name, ticks) = (loop_id.name(), pluralize(stats.counts.ticks.planned, "tick"));
             let length = format_duration(key.duration_ns as f64 / 1e9);
             let measured = &breach.shown;
             let causes = breach.causes().map_or_else(String::new, |causes| format!("; {causes}"));

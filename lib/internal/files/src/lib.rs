@@ -14,6 +14,7 @@
 //! | [`quantity`] | whether a report measures lateness or gaps of a busy loop |
 //! | [`histogram`] | the stored HDR histogram of a subject |
 //! | [`hdr_encoding`] | reads and writes the binary encodings of HdrHistogram |
+//! | [`tick_counts`] | the counts of the ticks of a loop |
 //! | [`summary`] | percentiles and counts over the rounds of one subject |
 //! | [`merge`] | joins reports without loss |
 //! | [`environment`] | the conditions under which two measurements are comparable |
@@ -55,6 +56,7 @@ pub mod round_costs;
 pub mod samples;
 pub mod settings;
 pub mod summary;
+pub mod tick_counts;
 pub mod trust;
 pub mod why;
 pub mod window;

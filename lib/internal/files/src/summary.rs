@@ -7,6 +7,7 @@ use hdrhistogram::Histogram as Hdr;
 
 use crate::counters::add_if_complete;
 use crate::report::{self, Distribution, MedianRound, PERCENTILES, Percentile, Summary};
+use crate::tick_counts::TickCounts;
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::{Interval, bootstrap, quantile, sign_test};
 
@@ -97,11 +98,8 @@ fn after_unpark_ns(round: &RoundSamples) -> Vec<i64> {
 /// Counts and sums over the instances of all rounds.
 #[derive(Clone, Debug, Default)]
 struct Totals {
-    ticks: u64,
-    coalesced: u64,
-    skipped: u64,
-    missed: u64,
-    early: u64,
+    /// The counts of the ticks, of which those with a wake-up of their own are not yet known.
+    ticks: TickCounts,
     elapsed_ns: i64,
     ideal_ns: i64,
     recorded: u64,
@@ -120,17 +118,17 @@ impl Totals {
     }
 
     fn add_counts(&mut self, samples: &RoundSamples) {
-        for (count, more) in [
-            (&mut self.ticks, samples.grid.ticks),
-            (&mut self.recorded, samples.recorded()),
-            (&mut self.coalesced, samples.coalesced),
-            (&mut self.skipped, samples.skipped()),
-            (&mut self.missed, samples.missed()),
-            (&mut self.early, samples.early()),
-            (&mut self.ticks_with_park, samples.until_unpark_ns.iter().flatten().count() as u64),
-        ] {
-            *count = count.saturating_add(more);
-        }
+        self.ticks += TickCounts {
+            planned: samples.grid.ticks,
+            delivered: 0,
+            coalesced: Some(samples.coalesced),
+            skipped: Some(samples.skipped()),
+            missed: Some(samples.missed()),
+            early: Some(samples.early()),
+        };
+        self.recorded = self.recorded.saturating_add(samples.recorded());
+        let ticks_with_park = samples.until_unpark_ns.iter().flatten().count() as u64;
+        self.ticks_with_park = self.ticks_with_park.saturating_add(ticks_with_park);
         let (elapsed_ns, ideal_ns) = spans(samples);
         self.elapsed_ns = self.elapsed_ns.saturating_add(elapsed_ns);
         self.ideal_ns = self.ideal_ns.saturating_add(ideal_ns);
@@ -163,15 +161,10 @@ impl Totals {
         let (sxy, sxx) = self.drift;
         let cost = self.cost.unwrap_or_default();
         let has_parks = has_runtime && self.ticks_with_park > 0;
+        // Computed over all instances: in a report, the entry of the first instance contains the
+        // coalesced ticks of all.
+        let delivered = self.recorded.saturating_sub(self.ticks.coalesced.unwrap_or(0));
         Summary {
-            // Computed over all instances: in a report, the entry of the first instance contains
-            // the coalesced ticks of all.
-            delivered: self.recorded.saturating_sub(self.coalesced),
-            ticks: self.ticks,
-            coalesced: Some(self.coalesced),
-            skipped: Some(self.skipped),
-            missed: Some(self.missed),
-            early: Some(self.early),
             elapsed_ns: self.elapsed_ns,
             ideal_ns: self.ideal_ns,
             no_park: has_parks.then_some(self.recorded.saturating_sub(self.ticks_with_park)),
@@ -180,7 +173,7 @@ impl Totals {
             wakeups_per_tick: cost.per_tick(cost.wakeups),
             core_share: cost.core_share(),
             cost_ticks: self.cost.map(|cost| cost.ticks),
-            ..Summary::default()
+            ..TickCounts { delivered, ..self.ticks }.into()
         }
     }
 }

@@ -148,7 +148,8 @@ impl Fleet {
             fold.add(interval, &group);
         }
         let sums = fold.finish();
-        let ticks = |i: &Interval| i.facts.as_ref().map_or(0, |facts| facts.ticks).max(i.count());
+        let ticks =
+            |i: &Interval| i.facts.as_ref().map_or(0, |facts| facts.ticks.planned).max(i.count());
         match sums.iter().find(|interval| ticks(interval) > MAX_COUNT) {
             Some(over) => Err(usage!("{}: more than {MAX_COUNT} ticks together", over.key)),
             None => Ok(sums),
@@ -340,7 +341,7 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, interval: &Interval) -> Result<()> {
-        if interval.bins.is_empty() && interval.facts.as_ref().is_some_and(|facts| facts.came() > 0)
+        if interval.bins.is_empty() && interval.facts.as_ref().is_some_and(|facts| facts.ticks.came() > 0)
         {
             self.cut += 1;
             return Ok(());

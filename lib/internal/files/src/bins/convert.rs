@@ -134,12 +134,7 @@ fn unused_key(key: &Key, id: &str, taken: &BTreeSet<Key>) -> Key {
 fn facts(subject: &Subject, summary: &Summary) -> IntervalCounts {
     let total_cpu_ns = |per_tick: f64| (per_tick * summary.ticks as f64).round() as u64;
     IntervalCounts {
-        ticks: summary.ticks,
-        delivered: summary.delivered,
-        coalesced: summary.coalesced,
-        skipped: summary.skipped,
-        missed: summary.missed,
-        early: summary.early,
+        ticks: summary.into(),
         max_ns: Some(summary.lateness_ns.max),
         cpu_ns: summary.cpu_ns_per_tick.map(total_cpu_ns).map(bound_cell),
         steal_ns: total_cost(&subject.rounds, |round| round.steal_ns),
@@ -228,16 +223,8 @@ impl Interval {
 impl IntervalCounts {
     /// Returns the counts as a summary without a distribution.
     fn summary(&self) -> Summary {
-        Summary {
-            ticks: self.ticks,
-            delivered: self.delivered,
-            coalesced: self.coalesced,
-            skipped: self.skipped,
-            missed: self.missed,
-            early: self.early,
-            cpu_ns_per_tick: self.cpu_ns.map(|ns| ns as f64 / self.ticks.max(1) as f64),
-            ..Summary::default()
-        }
+        let ticks = self.ticks.planned.max(1) as f64;
+        Summary { cpu_ns_per_tick: self.cpu_ns.map(|ns| ns as f64 / ticks), ..self.ticks.into() }
     }
 }
 

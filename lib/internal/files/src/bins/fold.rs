@@ -22,7 +22,7 @@ pub fn join(bins: Vec<Interval>, intervals: Vec<Interval>) -> Result<Vec<Interva
             continue;
         };
         let (holds, states) =
-            (interval.count(), facts.as_ref().map_or(0, super::model::IntervalCounts::came));
+            (interval.count(), facts.as_ref().map_or(0, |facts| facts.ticks.came()));
         if holds != states {
             let flaw = BinsFlaw::Counts { key: key.to_string(), holds, states };
             return Err(BinsError { line: None, flaw });

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::counters::add_if_complete;
 use crate::report::MAX_NS;
+use crate::tick_counts::TickCounts;
 use jitterstat::stats::quantile;
 
 use super::key::Key;
@@ -74,21 +76,13 @@ impl Binning {
     }
 }
 
-/// The counts of an interval. A count is `None` if it was not measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The counts of an interval. A time is `None` if it was not measured.
+///
+/// By default, ticks are counted and nothing else is measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IntervalCounts {
-    /// Number of planned ticks: delivered + coalesced + skipped, as far as they are known.
-    pub ticks: u64,
-    /// Number of ticks with a wake-up of their own.
-    pub delivered: u64,
-    /// Number of ticks that shared the wake-up of a later tick.
-    pub coalesced: Option<u64>,
-    /// Number of ticks that were never delivered.
-    pub skipped: Option<u64>,
-    /// Number of ticks that were not delivered before the next deadline.
-    pub missed: Option<u64>,
-    /// Number of ticks delivered before their deadline.
-    pub early: Option<u64>,
+    /// The counts of the ticks.
+    pub ticks: TickCounts,
     /// The exact maximum lateness; `None` without a delivered tick.
     pub max_ns: Option<i64>,
     /// CPU time of the measured subject: of a monitor, in the whole interval; of a report, of the
@@ -103,43 +97,12 @@ pub struct IntervalCounts {
     pub throttled_ns: Option<u64>,
 }
 
-/// An interval without a tick, in which ticks are counted and nothing else is measured.
-impl Default for IntervalCounts {
-    fn default() -> Self {
-        Self {
-            ticks: 0,
-            delivered: 0,
-            coalesced: Some(0),
-            skipped: Some(0),
-            missed: Some(0),
-            early: Some(0),
-            max_ns: None,
-            cpu_ns: None,
-            steal_ns: None,
-            run_queue_ns: None,
-            throttled_ns: None,
-        }
-    }
-}
-
 impl IntervalCounts {
-    /// Returns the number of values of the interval.
-    #[must_use]
-    pub fn came(&self) -> u64 {
-        self.delivered.saturating_add(self.coalesced.unwrap_or(0))
-    }
-
     /// Adds the counts of another interval. A count that is unknown in one of them is unknown in
     /// the sum.
     pub fn add(&mut self, other: &Self) {
-        let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
-        let both = |a: Option<u64>, b: Option<u64>| Some(sum(a, b)?.min(MAX_NS));
-        self.ticks = self.ticks.saturating_add(other.ticks);
-        self.delivered = self.delivered.saturating_add(other.delivered);
-        self.coalesced = sum(self.coalesced, other.coalesced);
-        self.skipped = sum(self.skipped, other.skipped);
-        self.missed = sum(self.missed, other.missed);
-        self.early = sum(self.early, other.early);
+        let both = |a, b| add_if_complete(a, b).map(|ns| ns.min(MAX_NS));
+        self.ticks += other.ticks;
         self.max_ns = self.max_ns.max(other.max_ns);
         self.cpu_ns = both(self.cpu_ns, other.cpu_ns);
         self.steal_ns = both(self.steal_ns, other.steal_ns);

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::file::File as _;
 use crate::report::Report;
+use crate::tick_counts::TickCounts;
 use jitterstat::stats::quantile;
 
 fn report() -> Report {
@@ -28,16 +29,15 @@ fn facts(values: &[i64]) -> IntervalCounts {
     let n = values.len() as u64;
     let early = values.iter().filter(|v| **v < 0).count() as u64;
     let max_ns = values.iter().max().copied();
-    IntervalCounts {
-        ticks: n + 3,
+    let ticks = TickCounts {
+        planned: n + 3,
         delivered: n,
         skipped: Some(3),
         missed: Some(3),
         early: Some(early),
-        max_ns,
-        cpu_ns: Some(7),
-        ..IntervalCounts::default()
-    }
+        ..TickCounts::default()
+    };
+    IntervalCounts { ticks, max_ns, cpu_ns: Some(7), ..IntervalCounts::default() }
 }
 
 fn interval(key: Key, binning: Binning, values: &[i64]) -> Interval {
@@ -144,7 +144,7 @@ proptest! {
         prop_assert_eq!(whole[0].count(), values.len() as u64);
         let coarsest = parts.iter().filter(|part| part.count() > 0).map(|part| part.binning).min();
         prop_assert_eq!(whole[0].binning, coarsest.unwrap_or(Binning::Hdr3));
-        prop_assert_eq!(whole[0].facts.as_ref().unwrap().ticks, (values.len() + 3 * parts.len()) as u64);
+        prop_assert_eq!(whole[0].facts.as_ref().unwrap().ticks.planned, (values.len() + 3 * parts.len()) as u64);
     }
 
     #[test]

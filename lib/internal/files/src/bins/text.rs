@@ -5,6 +5,7 @@ use std::fmt::{Display, Write as _};
 use std::io;
 
 use crate::report::{MAX_COUNT, MAX_NS};
+use crate::tick_counts::TickCounts;
 
 use super::error::{BinsError, BinsFlaw};
 use super::key::{Key, Labels, MAX_CELL, MAX_LABEL_BYTES, cell, micros, stamp};
@@ -117,8 +118,9 @@ pub fn intervals_csv(intervals: &[Interval]) -> String {
         intervals.iter().filter_map(|interval| Some((&interval.key, interval.facts.as_ref()?)))
     {
         text += &format_key(key);
-        let _ = write!(text, ",{},{}", facts.ticks, facts.delivered);
-        for count in [facts.coalesced, facts.skipped, facts.missed, facts.early] {
+        let ticks = &facts.ticks;
+        let _ = write!(text, ",{},{}", ticks.planned, ticks.delivered);
+        for count in [ticks.coalesced, ticks.skipped, ticks.missed, ticks.early] {
             add_cell(&mut text, count);
         }
         add_cell(&mut text, facts.max_ns);
@@ -222,20 +224,23 @@ pub fn read_intervals_from(input: impl io::Read) -> Result<Vec<Interval>, BinsEr
 
 /// Adds a row of the second file.
 fn add_interval(intervals: &mut Intervals, key: Key, row: &Row<'_>) -> Result<(), BinsFlaw> {
-    let facts = IntervalCounts {
-        ticks: row.count(0)?,
+    let ticks = TickCounts {
+        planned: row.count(0)?,
         delivered: row.count(1)?,
         coalesced: row.known_count(2)?,
         skipped: row.known_count(3)?,
         missed: row.known_count(4)?,
         early: row.known_count(5)?,
+    };
+    let facts = IntervalCounts {
+        ticks,
         max_ns: if row.text(6)?.is_empty() { None } else { Some(row.signed(6)?) },
         cpu_ns: row.time(7)?,
         steal_ns: row.time(8)?,
         run_queue_ns: row.time(9)?,
         throttled_ns: row.time(10)?,
     };
-    if facts.came() + facts.skipped.unwrap_or(0) != facts.ticks {
+    if ticks.came() + ticks.skipped.unwrap_or(0) != ticks.planned {
         return Err(row.invalid(0, "delivered, coalesced and skipped together"));
     }
     match intervals.insert(key.clone(), Interval::empty(key, Some(facts))) {
