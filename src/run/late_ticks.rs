@@ -1,5 +1,6 @@
 //! Handles ticks later than a limit: `--break`, `--late-threshold`, `--on-late` and `--mark`.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -11,7 +12,7 @@ use clap::Args;
 use cli::exit::{self, Error};
 use cli::terminal;
 use cli::time::format_time;
-use cli::units;
+use cli::units::{self, UnitError};
 use cli::words::pluralize;
 use engine::machine::trace_marker::TraceMarker;
 use engine::measure::child;
@@ -44,9 +45,36 @@ pub struct LateArgs {
     pub mark: bool,
 }
 
-fn parse_limit(text: &str) -> Result<Duration, String> {
-    match units::parse_duration(text)? {
-        Duration::ZERO => Err(format!("invalid limit {text}: expected more than 0, such as 500us")),
+/// Reason why a text is not a limit for late ticks.
+#[derive(Clone, Debug)]
+enum LateLimitError {
+    InvalidDuration(UnitError),
+    Zero { text: String },
+}
+
+impl std::error::Error for LateLimitError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::InvalidDuration(error) => Some(error),
+            Self::Zero { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for LateLimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidDuration(error) => error.fmt(f),
+            Self::Zero { text } => {
+                write!(f, "invalid limit {text}: expected more than 0, such as 500us")
+            }
+        }
+    }
+}
+
+fn parse_limit(text: &str) -> Result<Duration, LateLimitError> {
+    match units::parse_duration(text).map_err(LateLimitError::InvalidDuration)? {
+        Duration::ZERO => Err(LateLimitError::Zero { text: text.to_owned() }),
         limit => Ok(limit),
     }
 }

@@ -3,6 +3,7 @@
 //! Every error names the line that causes it.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::Path;
 
 use clap::{Arg, ArgAction, Command, ValueHint};
@@ -37,6 +38,39 @@ pub struct Setting {
 pub enum Value {
     Switch(bool),
     Texts(Vec<String>),
+}
+
+/// Reason why a value is not one of its flag.
+#[derive(Clone, Debug)]
+enum ValueError {
+    /// The flag is a switch, and the value is not.
+    NoSwitch,
+    /// The value is a switch, and the flag is not.
+    UnexpectedSwitch(bool),
+    SeveralValues,
+    EmptyList,
+    TooLarge {
+        number: String,
+    },
+    /// The value is neither a text nor a number.
+    NoText,
+}
+
+impl std::error::Error for ValueError {}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSwitch => f.write_str("expected true or false"),
+            Self::UnexpectedSwitch(value) => write!(f, "expected a value, not {value}"),
+            Self::SeveralValues => f.write_str("expected one value, not a list"),
+            Self::EmptyList => {
+                f.write_str("expected at least one value; leave the key out for the default")
+            }
+            Self::TooLarge { number } => write!(f, "{number} is too large"),
+            Self::NoText => f.write_str("expected a text or a number"),
+        }
+    }
 }
 
 impl Setting {
@@ -157,15 +191,13 @@ impl SectionReader<'_> {
         Ok(setting)
     }
 
-    fn read_value(&self, arg: &Arg, value: &DeValue<'_>) -> Result<Value, String> {
+    fn read_value(&self, arg: &Arg, value: &DeValue<'_>) -> Result<Value, ValueError> {
         let accepts_list = matches!(arg.get_action(), ArgAction::Append);
         match value {
             DeValue::Boolean(value) if is_switch(arg) => Ok(Value::Switch(*value)),
-            _ if is_switch(arg) => Err("expected true or false".to_owned()),
-            DeValue::Array(_) if !accepts_list => Err("expected one value, not a list".to_owned()),
-            DeValue::Array(list) if list.is_empty() => {
-                Err("expected at least one value; leave the key out for the default".to_owned())
-            }
+            _ if is_switch(arg) => Err(ValueError::NoSwitch),
+            DeValue::Array(_) if !accepts_list => Err(ValueError::SeveralValues),
+            DeValue::Array(list) if list.is_empty() => Err(ValueError::EmptyList),
             DeValue::Array(list) => {
                 let texts = list.iter().map(|value| self.read_scalar(arg, value.get_ref()));
                 texts.collect::<Result<_, _>>().map(Value::Texts)
@@ -175,15 +207,15 @@ impl SectionReader<'_> {
     }
 
     /// Converts a value to its text on a command line. Paths are relative to the file's directory.
-    fn read_scalar(&self, arg: &Arg, value: &DeValue<'_>) -> Result<String, String> {
+    fn read_scalar(&self, arg: &Arg, value: &DeValue<'_>) -> Result<String, ValueError> {
         let text = match value {
             DeValue::String(text) => text.to_string(),
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
                 .map(|number| number.to_string())
-                .map_err(|_| format!("{number} is too large"))?,
+                .map_err(|_| ValueError::TooLarge { number: number.to_string() })?,
             DeValue::Float(number) => number.as_str().to_owned(),
-            DeValue::Boolean(value) => return Err(format!("expected a value, not {value}")),
-            _ => return Err("expected a text or a number".to_owned()),
+            DeValue::Boolean(value) => return Err(ValueError::UnexpectedSwitch(*value)),
+            _ => return Err(ValueError::NoText),
         };
         let is_path = matches!(
             arg.get_value_hint(),
