@@ -66,24 +66,33 @@ impl NumberRule {
     /// look; `last` is whether no further look follows.
     #[must_use]
     pub fn judge(&self, values: &[Sides<Late>], alpha: f64, last: bool) -> NumberVerdict {
-        let used = self.used_pairs(values);
-        let open = self.verdict_without_interval(&used, values.len());
-        let (Some(in_used), Some(in_all)) = (hodges_lehmann(&used), hodges_lehmann(values)) else {
-            return open;
+        let premises = TestPremises::new(self, values);
+        let used = &premises.used[..];
+        let (Some(in_used), Some(in_all)) = (hodges_lehmann(used), hodges_lehmann(values)) else {
+            return premises.verdict_without_test();
         };
-        let shift = in_used.shift(self.test_alpha(alpha));
-        let outcome = self.outcome(shift, &open);
+
+        // The used pairs decide first. A regression takes precedence over stalls: they can mask
+        // one, but cannot cause one between sides that share them.
+        let test_alpha = self.test_alpha(alpha);
+        let shift = in_used.shift(test_alpha);
+        let outcome = match judge_shift(shift, premises.tolerance, premises.lift_of_both()) {
+            Outcome::Pass | Outcome::Improved if premises.is_masked => Outcome::Inconclusive,
+            outcome => outcome,
+        };
         if !self.uses_quiet_half || outcome == Outcome::Regressed {
-            return self.verdict(outcome, shift, &used, open);
+            return premises.verdict(outcome, shift, used);
         }
-        let shift_all = in_all.shift(self.test_alpha(alpha));
-        if is_regressed(shift_all, open.tolerance) {
-            return self.verdict(Outcome::Regressed, shift_all, values, open);
+
+        // All pairs can only change the outcome for the worse.
+        let shift_in_all = in_all.shift(test_alpha);
+        if is_regressed(shift_in_all, premises.tolerance) {
+            return premises.verdict(Outcome::Regressed, shift_in_all, values);
         }
         let is_passed = matches!(outcome, Outcome::Pass | Outcome::Improved);
         let is_doubtful = is_passed && !last && in_all.shift(DOUBT_ALPHA).lower > 0.0;
         let outcome = if is_doubtful { Outcome::Inconclusive } else { outcome };
-        self.verdict(outcome, shift, &used, open)
+        premises.verdict(outcome, shift, used)
     }
 
     /// Judges the values as a screen, which takes a single look and only reports what is clear. For a
@@ -96,64 +105,95 @@ impl NumberRule {
             Outcome::Improved => NumberVerdict { outcome: Outcome::Pass, ..judged },
             Outcome::Regressed => {
                 let strict = self.judge(values, alpha * CLEAR_ALPHA_SHARE, true);
-                if strict.is_clear() { strict } else { judged.into_unclear() }
+                let is_beyond = |shift: Shift| shift.lower > strict.tolerance;
+                if strict.outcome == Outcome::Regressed && strict.shift.is_some_and(is_beyond) {
+                    return strict;
+                }
+                NumberVerdict {
+                    outcome: Outcome::Inconclusive,
+                    reason: Some(Reason::NotClear),
+                    pairs_to_decide: None,
+                    ..judged
+                }
             }
             _ => judged,
         }
     }
+}
 
-    /// Creates the verdict without an interval. The tolerance and the lift of stalls come from the
-    /// `used` pairs, out of `pairs`.
-    fn verdict_without_interval(&self, used: &[Sides<Late>], pairs: usize) -> NumberVerdict {
-        let sides = side_values(used);
+/// What is known of a number before its test. Differences are of natural logarithms, B minus A.
+struct TestPremises<'a> {
+    /// The pairs from which the tolerance and the lift of stalls come.
+    used: Cow<'a, [Sides<Late>]>,
+    /// Number of pairs, used or not.
+    pairs: usize,
+    /// The tolerated rise.
+    tolerance: f64,
+    /// By how much stalls raise the number; `None` without a pair.
+    lift: Option<Lift>,
+    /// Whether stalls could mask a change of the tolerated size.
+    is_masked: bool,
+}
+
+impl<'a> TestPremises<'a> {
+    fn new(rule: &NumberRule, values: &'a [Sides<Late>]) -> Self {
+        let used = rule.used_pairs(values);
+        let tolerance = rule.tolerated(side_values(&used).base);
+        let lift = Lift::from_pairs(&used, rule.period_ns);
+        let is_masked = lift.is_some_and(|lift| lift.masks_change(rule.tolerance));
+        Self { used, pairs: values.len(), tolerance, lift, is_masked }
+    }
+
+    fn lift_of_both(&self) -> f64 {
+        self.lift.map_or(0.0, |lift| lift.both)
+    }
+
+    /// Creates the verdict on pairs that are too few for a test.
+    fn verdict_without_test(&self) -> NumberVerdict {
         NumberVerdict {
             outcome: Outcome::Inconclusive,
             reason: Some(Reason::TooFewRounds),
             shift: None,
-            tolerance: self.tolerated(sides.base),
-            sides,
-            pairs,
+            tolerance: self.tolerance,
+            sides: side_values(&self.used),
+            pairs: self.pairs,
             // The quieter half needs as many.
             pairs_to_decide: Some(2 * MIN_PAIRS as u64),
-            lift: Lift::from_pairs(used, self.period_ns),
+            lift: self.lift,
         }
     }
 
-    /// Creates the verdict from a shift of the pairs `judged`.
-    fn verdict(
-        &self,
-        outcome: Outcome,
-        shift: Shift,
-        judged: &[Sides<Late>],
-        open: NumberVerdict,
-    ) -> NumberVerdict {
-        let open_reason =
-            if self.is_masked(&open) { Reason::StallDominated } else { Reason::TooNoisy };
-        let reason = (outcome == Outcome::Inconclusive).then_some(open_reason);
-        let is_noisy = reason == Some(Reason::TooNoisy);
+    /// Creates the verdict from the outcome of a test, the shift of the pairs `judged`.
+    fn verdict(&self, outcome: Outcome, shift: Shift, judged: &[Sides<Late>]) -> NumberVerdict {
+        let (reason, pairs_to_decide) = match outcome {
+            Outcome::Inconclusive if self.is_masked => (Some(Reason::StallDominated), None),
+            Outcome::Inconclusive => (Some(Reason::TooNoisy), self.pairs_to_narrow(shift)),
+            _ => (None, None),
+        };
         NumberVerdict {
             outcome,
             reason,
             shift: Some(shift),
+            tolerance: self.tolerance,
             sides: side_values(judged),
             pairs: judged.len(),
-            pairs_to_decide: if is_noisy { open.pairs_to_narrow(shift) } else { None },
-            ..open
+            pairs_to_decide,
+            lift: self.lift,
         }
     }
 
-    /// Returns the outcome of a shift. A regression takes precedence over stalls: they can mask
-    /// one, but cannot cause one between sides that share them.
-    fn outcome(&self, shift: Shift, open: &NumberVerdict) -> Outcome {
-        match judge_shift(shift, open.tolerance, open.lift_of_both()) {
-            Outcome::Pass | Outcome::Improved if self.is_masked(open) => Outcome::Inconclusive,
-            outcome => outcome,
-        }
-    }
-
-    /// Returns whether stalls could mask a change of the tolerated size.
-    fn is_masked(&self, open: &NumberVerdict) -> bool {
-        open.lift.is_some_and(|lift| lift.masks_change(self.tolerance))
+    /// Returns the number of pairs at which the interval would exclude the tolerance less the lift,
+    /// or zero.
+    fn pairs_to_narrow(&self, Shift { estimate, lower, upper }: Shift) -> Option<u64> {
+        let clear = self.tolerance - self.lift_of_both();
+        let narrowing = if estimate >= self.tolerance / 2.0 && lower <= 0.0 {
+            (estimate - lower) / estimate
+        } else if estimate < clear {
+            (upper - estimate) / (clear - estimate)
+        } else {
+            return None;
+        };
+        count_to_narrow(self.pairs as f64, narrowing)
     }
 }
 
@@ -193,40 +233,6 @@ impl NumberVerdict {
             sides: self.sides.map(|value| 1.0 / value),
             ..self
         }
-    }
-
-    /// Returns whether this is a regression whose whole interval is beyond the tolerance.
-    fn is_clear(&self) -> bool {
-        let is_beyond = |shift: Shift| shift.lower > self.tolerance;
-        self.outcome == Outcome::Regressed && self.shift.is_some_and(is_beyond)
-    }
-
-    /// Converts a regression to the verdict of a screen, to which it is not clear.
-    fn into_unclear(self) -> Self {
-        Self {
-            outcome: Outcome::Inconclusive,
-            reason: Some(Reason::NotClear),
-            pairs_to_decide: None,
-            ..self
-        }
-    }
-
-    fn lift_of_both(&self) -> f64 {
-        self.lift.map_or(0.0, |lift| lift.both)
-    }
-
-    /// Returns the number of pairs at which the interval would exclude the tolerance less the lift,
-    /// or zero.
-    fn pairs_to_narrow(&self, Shift { estimate, lower, upper }: Shift) -> Option<u64> {
-        let clear = self.tolerance - self.lift_of_both();
-        let narrowing = if estimate >= self.tolerance / 2.0 && lower <= 0.0 {
-            (estimate - lower) / estimate
-        } else if estimate < clear {
-            (upper - estimate) / (clear - estimate)
-        } else {
-            return None;
-        };
-        count_to_narrow(self.pairs as f64, narrowing)
     }
 
     /// Returns the estimated ratio of B to A.
