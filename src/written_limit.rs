@@ -1,9 +1,10 @@
 //! Parses limits such as `p99=2ms` and `missed=0.1%`: those of `gate` and `monitor`, and the goals
 //! of `find`. A limit on a rate, such as `missed<1e-4`, has another sign.
 
+use std::fmt;
 use std::time::Duration;
 
-use cli::units;
+use cli::units::{self, UnitError};
 use files::gate::limit::Quantity;
 
 /// Name of the only number whose rate can be limited.
@@ -18,11 +19,125 @@ pub struct WrittenLimit<'a> {
     value: &'a str,
 }
 
+/// Error of a limit or goal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimitError {
+    /// `limit` or `goal`.
+    noun: &'static str,
+    text: String,
+    flaw: LimitFlaw,
+}
+
+/// The part of a limit that is wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LimitFlaw {
+    MissingValue {
+        examples: &'static str,
+    },
+    UnknownName {
+        name: String,
+        known: KnownNames,
+    },
+    /// The name is that of a number that has no rate.
+    NoRate {
+        examples: &'static str,
+    },
+    /// The number is the length of a run.
+    RunLength,
+    RateOutOfRange,
+    InvalidTime(UnitError),
+    WrongUnit {
+        name: String,
+        quantity: Quantity,
+    },
+    MoreThanAllTicks,
+    AllTicks,
+    Zero,
+}
+
+/// The names that an error suggests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KnownNames {
+    All(Vec<&'static str>),
+    MostUsed(&'static [&'static str]),
+    Nearest(Vec<String>),
+}
+
+impl LimitError {
+    pub fn new(noun: &'static str, text: &str, flaw: LimitFlaw) -> Self {
+        Self { noun, text: text.to_owned(), flaw }
+    }
+}
+
+impl std::error::Error for LimitError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.flaw {
+            LimitFlaw::InvalidTime(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for LimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { noun, text, flaw } = self;
+        match flaw {
+            LimitFlaw::UnknownName { name, known } => write!(f, "unknown {noun} {name:?}: {known}"),
+            flaw => write!(f, "invalid {noun} {text:?}: {flaw}"),
+        }
+    }
+}
+
+impl fmt::Display for LimitFlaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingValue { examples } => write!(f, "expected e.g. {examples}"),
+            Self::UnknownName { known, .. } => known.fmt(f),
+            Self::NoRate { examples } => {
+                write!(f, "only {RATE_NAME} has a rate; give a maximum with =, e.g. {examples}")
+            }
+            Self::RunLength => f.write_str("it is the length of a run, which cannot be limited"),
+            Self::RateOutOfRange => write!(
+                f,
+                "expected more than 0 and less than 1, e.g. {RATE_NAME}<1e-4 or {RATE_NAME}<0.01%"
+            ),
+            Self::InvalidTime(error) => error.fmt(f),
+            Self::WrongUnit { name, quantity } => {
+                let (expected, example) = match quantity {
+                    Quantity::Time => ("a time", "2ms"),
+                    Quantity::PartOfTicks => ("a part of the ticks", "0.1%"),
+                    Quantity::PartOfCore => ("a part of one core", "0.1%"),
+                    Quantity::Rate => ("a rate", "100ppb"),
+                    Quantity::PerTick => ("a number for each tick", "1.5/tick"),
+                };
+                write!(f, "expected {expected}, e.g. {name}={example}")
+            }
+            Self::MoreThanAllTicks => f.write_str("expected at most 100%"),
+            Self::AllTicks => f.write_str("expected less than 100%"),
+            Self::Zero => f.write_str("expected more than 0"),
+        }
+    }
+}
+
+impl fmt::Display for KnownNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All(names) => write!(f, "expected {}", names.join(", ")),
+            Self::MostUsed(names) => write!(f, "expected {} and more", names.join(", ")),
+            Self::Nearest(names) => write!(f, "the nearest are {}", names.join(", ")),
+        }
+    }
+}
+
 impl<'a> WrittenLimit<'a> {
     /// Splits `NAME=VALUE`. Errors call it by `noun`, and give `examples`.
-    pub fn split(noun: &'static str, text: &'a str, examples: &str) -> Result<Self, String> {
+    pub fn split(
+        noun: &'static str,
+        text: &'a str,
+        examples: &'static str,
+    ) -> Result<Self, LimitError> {
         let Some((name, value)) = text.split_once('=') else {
-            return Err(format!("invalid {noun} {text:?}: expected e.g. {examples}"));
+            return Err(LimitError::new(noun, text, LimitFlaw::MissingValue { examples }));
         };
         Ok(Self { noun, text, name: name.trim(), value: value.trim() })
     }
@@ -35,21 +150,18 @@ impl<'a> WrittenLimit<'a> {
     pub fn split_rate(
         noun: &'static str,
         text: &'a str,
-        examples: &str,
-    ) -> Option<Result<Self, String>> {
+        examples: &'static str,
+    ) -> Option<Result<Self, LimitError>> {
         let (name, value) = text.split_once('<')?;
         let value = value.strip_prefix('=').unwrap_or(value);
         let rate = Self { noun, text, name: name.trim(), value: value.trim() };
-        if rate.name == RATE_NAME {
-            return Some(Ok(rate));
-        }
-        let why = format!("only {RATE_NAME} has a rate; give a maximum with =, e.g. {examples}");
-        Some(Err(rate.invalid(&why)))
+        let has_rate = rate.name == RATE_NAME;
+        Some(if has_rate { Ok(rate) } else { Err(rate.error(LimitFlaw::NoRate { examples })) })
     }
 
     /// Parses the value of a rate: a share such as `1e-4`, or one in `%` or `ppm`. Returns it in per
     /// cent.
-    pub fn rate(&self) -> Result<f64, String> {
+    pub fn rate(&self) -> Result<f64, LimitError> {
         let number = |text: &str, factor: f64| Some(parse_number(text)? * factor);
         let percent = match (self.value.strip_suffix('%'), self.value.strip_suffix("ppm")) {
             (Some(percent), _) => number(percent, 1.0),
@@ -57,65 +169,52 @@ impl<'a> WrittenLimit<'a> {
             (None, None) => number(self.value, 100.0),
         };
         let is_decisive = |percent: &f64| *percent > 0.0 && *percent < 100.0;
-        percent.filter(is_decisive).ok_or_else(|| {
-            let name = self.name;
-            self.invalid(&format!(
-                "expected more than 0 and less than 1, e.g. {name}<1e-4 or {name}<0.01%"
-            ))
-        })
+        percent.filter(is_decisive).ok_or_else(|| self.error(LimitFlaw::RateOutOfRange))
     }
 
     /// Parses the value with a unit of the quantity.
-    pub fn value(&self, quantity: Quantity) -> Result<f64, String> {
+    pub fn value(&self, quantity: Quantity) -> Result<f64, LimitError> {
         let number = |unit| parse_number(self.value.strip_suffix(unit)?);
-        let (value, expected, example) = match quantity {
+        let value = match quantity {
             Quantity::Time => {
-                let time = units::parse_duration(self.value).map(|time| time.as_nanos() as f64);
-                return time.map_err(|why| self.invalid(&why.to_string()));
+                let time = units::parse_duration(self.value);
+                let time = time.map_err(|error| self.error(LimitFlaw::InvalidTime(error)))?;
+                return Ok(time.as_nanos() as f64);
             }
-            Quantity::PartOfTicks => (number("%"), "a part of the ticks", "0.1%"),
-            Quantity::PartOfCore => (number("%"), "a part of one core", "0.1%"),
-            Quantity::Rate => {
-                let ppb = number("ppm").map(|ppm| ppm * 1e3);
-                (ppb.or(number("ppb")), "a rate", "100ppb")
-            }
-            Quantity::PerTick => (number("/tick"), "a number for each tick", "1.5/tick"),
+            Quantity::PartOfTicks | Quantity::PartOfCore => number("%"),
+            Quantity::Rate => number("ppm").map(|ppm| ppm * 1e3).or(number("ppb")),
+            Quantity::PerTick => number("/tick"),
         };
-        let expected =
-            || self.invalid(&format!("expected {expected}, e.g. {}={example}", self.name));
-        match value.ok_or_else(expected)? {
-            percent if quantity == Quantity::PartOfTicks && percent > 100.0 => {
-                Err(self.invalid("expected at most 100%"))
+        match value {
+            Some(percent) if quantity == Quantity::PartOfTicks && percent > 100.0 => {
+                Err(self.error(LimitFlaw::MoreThanAllTicks))
             }
-            value => Ok(value),
+            Some(value) => Ok(value),
+            None => Err(self.error(LimitFlaw::WrongUnit { name: self.name.to_owned(), quantity })),
         }
     }
 
     /// Parses a value that some loops keep and others break: no loop is late by 0 or needs no CPU
     /// time, and no loop misses more than all ticks.
-    pub fn decisive_value(&self, quantity: Quantity) -> Result<f64, String> {
+    pub fn decisive_value(&self, quantity: Quantity) -> Result<f64, LimitError> {
         match (quantity, self.value(quantity)?) {
-            (Quantity::PartOfTicks, 100.0) => Err(self.invalid("expected less than 100%")),
-            (Quantity::Time | Quantity::PartOfCore, 0.0) => {
-                Err(self.invalid("expected more than 0"))
-            }
+            (Quantity::PartOfTicks, 100.0) => Err(self.error(LimitFlaw::AllTicks)),
+            (Quantity::Time | Quantity::PartOfCore, 0.0) => Err(self.error(LimitFlaw::Zero)),
             (_, value) => Ok(value),
         }
     }
 
-    /// Formats the error of an invalid limit.
-    pub fn invalid(&self, why: &str) -> String {
-        format!("invalid {} {:?}: {why}", self.noun, self.text)
+    pub fn error(&self, flaw: LimitFlaw) -> LimitError {
+        LimitError::new(self.noun, self.text, flaw)
     }
 
-    /// Formats the error of a name that is not known.
-    pub fn unknown(&self, why: &str) -> String {
-        format!("unknown {} {:?}: {why}", self.noun, self.name)
+    pub fn unknown_name(&self, known: KnownNames) -> LimitError {
+        self.error(LimitFlaw::UnknownName { name: self.name.to_owned(), known })
     }
 }
 
 /// Parses the longest stall that a limit on a rate must account for.
-pub fn parse_stall(text: &str) -> Result<Duration, units::UnitError> {
+pub fn parse_stall(text: &str) -> Result<Duration, UnitError> {
     units::parse_duration_within("a stall", text, Duration::from_nanos(1)..=units::MAX_PERIOD)
 }
 
@@ -128,7 +227,7 @@ fn parse_number(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str, quantity: Quantity) -> Result<f64, String> {
+    fn parse(text: &str, quantity: Quantity) -> Result<f64, LimitError> {
         WrittenLimit::split("limit", text, "p99=2ms")?.value(quantity)
     }
 
@@ -163,7 +262,7 @@ mod tests {
             ("cpu=inf%", Quantity::PartOfCore, "invalid limit \"cpu=inf%\": expected a part of"),
             ("drift_ppb=1", Quantity::Rate, "invalid limit \"drift_ppb=1\": expected a rate, e.g."),
         ] {
-            let found = parse(text, quantity).unwrap_err();
+            let found = parse(text, quantity).unwrap_err().to_string();
             assert!(found.starts_with(error), "{text}: {found}");
         }
     }
@@ -192,12 +291,12 @@ mod tests {
             "missed<nan",
             "missed<",
         ] {
-            let error = parse(text).unwrap().unwrap_err();
+            let error = parse(text).unwrap().unwrap_err().to_string();
             let expected =
                 format!("invalid limit {text:?}: expected more than 0 and less than 1, ");
             assert!(error.starts_with(&expected), "{error}");
         }
-        let error = parse("p99<1ms").unwrap().unwrap_err();
+        let error = parse("p99<1ms").unwrap().unwrap_err().to_string();
         let expected = "only missed has a rate; give a maximum with =, e.g. p99=2ms";
         assert_eq!(error, format!("invalid limit \"p99<1ms\": {expected}"));
     }
@@ -215,7 +314,7 @@ mod tests {
             ("missed=100%", Quantity::PartOfTicks, "less than 100%"),
         ] {
             let error = format!("invalid goal {text:?}: expected {expected}");
-            assert_eq!(parse(text, quantity), Err(error));
+            assert_eq!(parse(text, quantity).unwrap_err().to_string(), error);
         }
     }
 }

@@ -11,7 +11,7 @@ use engine::machine::tuning::sched_parser;
 use engine::scenario::{Runtime, Subjects, SubjectsParser, runtime_parser};
 use files::find::Goal;
 
-use crate::written_limit::{WrittenLimit, parse_stall};
+use crate::written_limit::{KnownNames, LimitError, LimitFlaw, WrittenLimit, parse_stall};
 use render::formats::{Format, parser};
 
 #[derive(Debug, Args)]
@@ -84,19 +84,19 @@ pub struct FindArgs {
 }
 
 /// Parses `p99=100us`, `missed=0.1%` or `missed<1e-3`.
-fn parse_goal(text: &str) -> Result<Goal, String> {
+fn parse_goal(text: &str) -> Result<Goal, LimitError> {
     if let Some(rate) = WrittenLimit::split_rate("goal", text, "p99=100us") {
         let rate = rate?;
         let goal = Goal::new(rate.name, Some(rate.rate()?));
-        let goal = goal.ok_or_else(|| rate.unknown("expected missed"))?;
+        let goal = goal.ok_or_else(|| rate.unknown_name(KnownNames::All(vec!["missed"])))?;
         return Ok(Goal { rate: true, ..goal });
     }
     let written = WrittenLimit::split("goal", text, "p99=100us or missed<1e-3")?;
     let goal = Goal::new(written.name, None)
-        .ok_or_else(|| written.unknown(&format!("expected {}", Goal::NAMES.join(", "))))?;
+        .ok_or_else(|| written.unknown_name(KnownNames::All(Goal::NAMES.to_vec())))?;
     // A search cannot show that a ticker never misses a tick.
     match written.decisive_value(goal.quantity())? {
-        0.0 => Err(written.invalid("expected more than 0")),
+        0.0 => Err(written.error(LimitFlaw::Zero)),
         limit => Ok(Goal { limit: Some(limit), ..goal }),
     }
 }
@@ -126,7 +126,7 @@ mod tests {
             ("missed=100%", "less than 100%"),
             ("cpu=-1%", "cpu=0.1%"),
         ] {
-            let error = parse_goal(text).unwrap_err();
+            let error = parse_goal(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

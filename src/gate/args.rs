@@ -1,10 +1,11 @@
 //! Arguments of `osjitter gate`.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use cli::units;
+use cli::units::{self, UnitError};
 use engine::measure::metric::MetricSpec;
 use engine::program::Program;
 use engine::scenario::{Runtime, runtime_parser, subject_name_parser, subject_parser};
@@ -13,7 +14,7 @@ use files::gate::limit::{PathError, SummaryPath};
 use interop::unit::Unit;
 
 use crate::gate::formats::FORMATS;
-use crate::written_limit::{WrittenLimit, parse_stall};
+use crate::written_limit::{KnownNames, LimitError, LimitFlaw, WrittenLimit, parse_stall};
 use render::formats::{Format, parser};
 
 /// Maximum number of pairs of a test: about half an hour at the default period.
@@ -298,11 +299,11 @@ pub struct BaselineAddArgs {
     pub judged: JudgedArgs,
 }
 
-fn parse_pairs(text: &str) -> Result<u64, units::UnitError> {
+fn parse_pairs(text: &str) -> Result<u64, UnitError> {
     units::parse_number_within(text, 24..=MAX_PAIRS)
 }
 
-fn parse_warmup_runs(text: &str) -> Result<u64, units::UnitError> {
+fn parse_warmup_runs(text: &str) -> Result<u64, UnitError> {
     units::parse_number_within(text, 1..=1000)
 }
 
@@ -311,9 +312,9 @@ fn parse_warmup_runs(text: &str) -> Result<u64, units::UnitError> {
 pub struct CargoFlags(pub Vec<String>);
 
 /// Splits flags into words by the quoting rules of the shell.
-fn parse_cargo_flags(text: &str) -> Result<CargoFlags, String> {
+fn parse_cargo_flags(text: &str) -> Result<CargoFlags, ArgumentError> {
     let words = shlex::split(text);
-    words.map(CargoFlags).ok_or_else(|| format!("the flags {text:?} have an open quote"))
+    words.map(CargoFlags).ok_or_else(|| ArgumentError::OpenQuote { flags: text.to_owned() })
 }
 
 /// A tolerated rise.
@@ -325,10 +326,39 @@ pub struct Tolerance {
     pub rise: f64,
 }
 
+/// Error of an argument of the gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArgumentError {
+    OpenQuote { flags: String },
+    InvalidTolerance { text: String },
+    InvalidChange { text: String },
+}
+
+impl std::error::Error for ArgumentError {}
+
+impl fmt::Display for ArgumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OpenQuote { flags } => write!(f, "the flags {flags:?} have an open quote"),
+            Self::InvalidTolerance { text } => {
+                write!(f, "invalid tolerance {text:?}: expected e.g. p50=20% or 5%")
+            }
+            Self::InvalidChange { text } => {
+                write!(f, "invalid change {text:?}: expected e.g. 5% or p99=30%")
+            }
+        }
+    }
+}
+
 /// Parses a tolerance such as `p50=20%` or `5%`.
-pub fn parse_tolerance(text: &str) -> Result<Tolerance, String> {
+pub fn parse_tolerance(text: &str) -> Result<Tolerance, ArgumentError> {
     let tolerance = parse_named_rise(text);
-    tolerance.ok_or_else(|| format!("invalid tolerance {text:?}: expected e.g. p50=20% or 5%"))
+    tolerance.ok_or_else(|| ArgumentError::InvalidTolerance { text: text.to_owned() })
+}
+
+/// Parses a change such as `5%`, which has no name, or `p99=30%`.
+fn parse_change(text: &str) -> Result<Tolerance, ArgumentError> {
+    parse_named_rise(text).ok_or_else(|| ArgumentError::InvalidChange { text: text.to_owned() })
 }
 
 fn parse_named_rise(text: &str) -> Option<Tolerance> {
@@ -338,19 +368,9 @@ fn parse_named_rise(text: &str) -> Option<Tolerance> {
         Some(parts) => parts,
         None => ("", text),
     };
-    Some(Tolerance { name: name.to_owned(), rise: parse_rise(value)? })
-}
-
-/// Parses a percentage such as `20%` into a share.
-fn parse_rise(text: &str) -> Option<f64> {
-    let percent = text.strip_suffix('%')?.trim().parse::<f64>().ok()?;
-    (percent > 0.0 && percent.is_finite()).then_some(percent / 100.0)
-}
-
-/// Parses a change such as `5%`, which has no name, or `p99=30%`.
-fn parse_change(text: &str) -> Result<Tolerance, String> {
-    parse_named_rise(text)
-        .ok_or_else(|| format!("invalid change {text:?}: expected e.g. 5% or p99=30%"))
+    let percent = value.strip_suffix('%')?.trim().parse::<f64>().ok()?;
+    let is_rise = percent > 0.0 && percent.is_finite();
+    is_rise.then(|| Tolerance { name: name.to_owned(), rise: percent / 100.0 })
 }
 
 /// A limit on a number of a summary.
@@ -364,27 +384,32 @@ pub struct Limit {
 }
 
 /// Parses a limit such as `p99=200us` or `missed<1e-4`.
-pub fn parse_limit(text: &str) -> Result<Limit, String> {
+pub fn parse_limit(text: &str) -> Result<Limit, LimitError> {
     if let Some(rate) = WrittenLimit::split_rate("limit", text, "p99=200us") {
         let rate = rate?;
-        let path = SummaryPath::find(rate.name).map_err(|_| rate.unknown("expected missed"))?;
+        let path = SummaryPath::find(rate.name)
+            .map_err(|_| rate.unknown_name(KnownNames::All(vec!["missed"])))?;
         return Ok(Limit { path, max: rate.rate()?, is_rate: true });
     }
     let written = WrittenLimit::split("limit", text, "p99=200us or missed<1e-4")?;
     let path = SummaryPath::find(written.name).map_err(|error| match error {
-        PathError::OfTheLength => {
-            written.invalid("it is the length of a run, which cannot be limited")
-        }
-        PathError::Unknown => written.unknown(&suggest_paths(written.name)),
+        PathError::OfTheLength => written.error(LimitFlaw::RunLength),
+        PathError::Unknown => written.unknown_name(suggest_names(written.name)),
     })?;
     let max = written.value(path.quantity())?;
     Ok(Limit { path, max, is_rate: false })
 }
 
-fn suggest_paths(name: &str) -> String {
-    match similar_paths(name).as_slice() {
-        [] => "expected p50, p90, p99, p99_9, max, missed, cpu_ns_per_tick and more".to_owned(),
-        similar => format!("the nearest are {}", similar.join(", ")),
+/// Limits that an error names if no name is similar to the written one.
+const MOST_USED_NAMES: [&str; 7] =
+    ["p50", "p90", "p99", "p99_9", "max", "missed", "cpu_ns_per_tick"];
+
+fn suggest_names(name: &str) -> KnownNames {
+    let similar = similar_paths(name);
+    if similar.is_empty() {
+        KnownNames::MostUsed(&MOST_USED_NAMES)
+    } else {
+        KnownNames::Nearest(similar)
     }
 }
 

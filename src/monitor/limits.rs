@@ -10,7 +10,7 @@ use jitterstat::stats::quantile;
 
 use crate::monitor::accumulator::{IntervalStats, LoopId};
 use crate::monitor::breaches::{Breach, LateTick};
-use crate::written_limit::WrittenLimit;
+use crate::written_limit::{KnownNames, LimitError, LimitFlaw, WrittenLimit};
 
 /// Maximum number of limits, since each adds a series to the metrics of every loop.
 pub const MAX_LIMITS: usize = 8;
@@ -48,12 +48,13 @@ const QUANTILES: [(&str, f64); 5] =
 const EXAMPLES: &str = "p99=2ms, max=20ms, missed=0.1% or NAME:p99=2ms";
 
 impl FromStr for Limit {
-    type Err = String;
+    type Err = LimitError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, LimitError> {
         let (target, limit) = match text.rsplit_once(':') {
             Some(("", _)) => {
-                return Err(format!("invalid limit {text:?}: expected e.g. {EXAMPLES}"));
+                let flaw = LimitFlaw::MissingValue { examples: EXAMPLES };
+                return Err(LimitError::new("limit", text, flaw));
             }
             Some((target, limit)) => (Some(target.to_owned()), limit),
             None => (None, text),
@@ -64,7 +65,7 @@ impl FromStr for Limit {
 }
 
 impl LimitKind {
-    fn parse(limit: &WrittenLimit<'_>) -> Result<Self, String> {
+    fn parse(limit: &WrittenLimit<'_>) -> Result<Self, LimitError> {
         let max_ns = || limit.decisive_value(Quantity::Time).map(|ns| ns as u64);
         if let Some((_, q)) = QUANTILES.iter().find(|(quantile, _)| *quantile == limit.name) {
             return Ok(Self::Quantile { q: *q, max_ns: max_ns()? });
@@ -75,8 +76,9 @@ impl LimitKind {
                 Ok(Self::Missed { max_percent: limit.decisive_value(Quantity::PartOfTicks)? })
             }
             _ => {
-                let names = QUANTILES.map(|(name, _)| name).join(", ");
-                Err(limit.unknown(&format!("expected {names}, max, missed")))
+                let mut names = QUANTILES.map(|(name, _)| name).to_vec();
+                names.extend(["max", "missed"]);
+                Err(limit.unknown_name(KnownNames::All(names)))
             }
         }
     }
@@ -282,7 +284,7 @@ mod tests {
             ("missed=1ms", "missed=0.1%"),
             (":p99=1ms", "NAME:p99=2ms"),
         ] {
-            let error = text.parse::<Limit>().unwrap_err();
+            let error = text.parse::<Limit>().unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
     }
