@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime};
 use files::report::why::Behind;
 use files::why::pool::ProfiledTick;
 use files::why::{
-    CpuOccupants, IDLE_THREAD, MeasurableParts, Occupant, Switch, SwitchKind, Thread,
+    CpuInterval, CpuIntervals, IDLE_THREAD, MeasurableParts, Switch, SwitchKind, Thread,
 };
 
 use crate::flight_record::{CpuAssignment, FlightRound, FlightSwitch, FlightTick};
@@ -62,11 +62,11 @@ pub fn flight_switches(threads: &[Thread]) -> Option<Vec<FlightSwitch>> {
 }
 
 /// Converts the occupants of the CPUs, without names; `None` if they were not recorded.
-pub fn cpu_assignments(occupants: &CpuOccupants) -> Option<Vec<CpuAssignment>> {
+pub fn cpu_assignments(occupants: &CpuIntervals) -> Option<Vec<CpuAssignment>> {
     let mut assignments = Vec::new();
     for (&cpu, turns) in occupants {
         let convert =
-            |o: &Occupant| CpuAssignment { at_ns: o.at_ns, cpu, thread: o.thread, comm: None };
+            |o: &CpuInterval| CpuAssignment { at_ns: o.at_ns, cpu, thread: o.thread, comm: None };
         assignments.extend(turns.iter().map(convert));
     }
     assignments.sort_by_key(|assignment| (assignment.at_ns, assignment.cpu));

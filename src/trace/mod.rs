@@ -196,9 +196,9 @@ fn trace_summary(target: &Target, recording: &TraceRecording, thread: Option<Str
         bytes: recording.bytes,
         lost: counts.lost,
         unrecorded: recording.unrecorded,
-        undated: counts.undated,
-        unseen: counts.unseen,
-        dropped: counts.dropped + counts.disordered,
+        undated: counts.without_start,
+        unseen: counts.without_expiry,
+        dropped: counts.incomplete + counts.out_of_order,
     }
 }
 

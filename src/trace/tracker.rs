@@ -17,7 +17,7 @@ use engine::machine::os::{ThreadName, TraceEvent, TraceEventKind, WAITS};
 use files::report::why::Class;
 
 use crate::trace::tracker::tracked_thread::{
-    MAX_RETURN_NS, Occupant, PendingTimer, SchedState, TrackedThread,
+    MAX_RETURN_NS, PendingTimer, SchedState, TracedCpuInterval, TrackedThread,
 };
 pub use crate::trace::tracker::wait::Wait;
 use crate::trace::tracker::wait::{TIMERFD, span};
@@ -43,7 +43,7 @@ const MAX_PENDING: usize = 64;
 /// Maximum number of timer functions that run nested on a CPU.
 const MAX_NESTED: usize = 8;
 /// Maximum number of context switches per CPU to which a wait can be attributed.
-const MAX_OCCUPANTS: usize = 1 << 12;
+const MAX_CPU_INTERVALS: usize = 1 << 12;
 /// Maximum distance from the deadline. A timer further away was set by a clock that jumped.
 const MAX_LATENESS_NS: u64 = 100_000_000_000_000_000;
 /// Maximum number of waits to keep.
@@ -56,13 +56,13 @@ pub struct TraceCounts {
     /// Records that did not fit the kernel's buffers, or that could not be decoded.
     pub lost: u64,
     /// Timers that woke a thread but were set before the trace.
-    pub undated: u64,
+    pub without_start: u64,
     /// Waits without a record of the timer's expiry.
-    pub unseen: u64,
+    pub without_expiry: u64,
     /// Waits without an end, because of lost records or a maximum.
-    pub dropped: u64,
+    pub incomplete: u64,
     /// Events that arrived too late to be sorted.
-    pub disordered: u64,
+    pub out_of_order: u64,
 }
 
 /// A timer that is set.
@@ -144,8 +144,8 @@ fn kinds_by_address(functions: &HashMap<u64, String>) -> HashMap<u64, &'static s
 #[derive(Debug, Default)]
 struct CpuState {
     expiring: Vec<ExpiringTimer>,
-    /// The threads that had the CPU, the latest last.
-    occupants: VecDeque<Occupant>,
+    /// In order of time.
+    intervals: VecDeque<TracedCpuInterval>,
 }
 
 /// Tracks the waits of some threads through the events of a machine.
@@ -213,7 +213,7 @@ impl WaitTracker {
             return;
         }
         if event.at_ns < self.last_ns {
-            self.counts.disordered += 1;
+            self.counts.out_of_order += 1;
             return;
         }
         self.last_ns = event.at_ns;
@@ -249,7 +249,7 @@ impl WaitTracker {
 
     /// Ends the trace and drops the waits that are still pending.
     pub fn finish(&mut self) {
-        self.counts.dropped +=
+        self.counts.incomplete +=
             self.threads.values().map(|thread| thread.pending.len() as u64).sum::<u64>();
         for thread in self.threads.values_mut() {
             thread.pending.clear();
@@ -268,7 +268,7 @@ impl WaitTracker {
         self.timers.clear();
         self.cpus.clear();
         for thread in self.threads.values_mut() {
-            self.counts.dropped += thread.pending.len() as u64;
+            self.counts.incomplete += thread.pending.len() as u64;
             let (name, last_call) = (thread.name, thread.last_call);
             *thread = TrackedThread { name, last_call, ..TrackedThread::default() };
         }
@@ -285,7 +285,7 @@ impl WaitTracker {
 
     fn on_thread_exit(&mut self, id: u32) {
         let exited = self.threads.remove(&id);
-        self.counts.dropped += exited.map_or(0, |thread| thread.pending.len() as u64);
+        self.counts.incomplete += exited.map_or(0, |thread| thread.pending.len() as u64);
     }
 
     fn on_syscall_enter(&mut self, id: u32, call: i64) {
@@ -380,7 +380,7 @@ impl WaitTracker {
         }
         let cpu = self.cpus.entry(event.cpu).or_default();
         if let Some(thread) = self.threads.get_mut(&next) {
-            thread.account(at_ns, Some(&cpu.occupants));
+            thread.account(at_ns, Some(&cpu.intervals));
             thread.set_state(SchedState::Running, at_ns);
             thread.name = next_name;
             thread.on_cpu_ns = at_ns;
@@ -394,11 +394,11 @@ impl WaitTracker {
                 self.finish_pending(next, at_ns, |pending| pending.wait.woken_ns.is_some());
             }
         }
-        let occupants = &mut self.cpus.entry(event.cpu).or_default().occupants;
-        if occupants.len() >= MAX_OCCUPANTS {
-            occupants.pop_front();
+        let intervals = &mut self.cpus.entry(event.cpu).or_default().intervals;
+        if intervals.len() >= MAX_CPU_INTERVALS {
+            intervals.pop_front();
         }
-        occupants.push_back(Occupant { since_ns: at_ns, thread: next, name: next_name });
+        intervals.push_back(TracedCpuInterval { since_ns: at_ns, thread: next, name: next_name });
     }
 
     fn on_syscall_exit(&mut self, id: u32, at_ns: i64) {
@@ -430,11 +430,11 @@ impl WaitTracker {
     fn add_pending(&mut self, id: u32, expiring: &ExpiringTimer, woken_ns: Option<i64>) {
         let Some(thread) = self.threads.get_mut(&id) else { return };
         let Some(armed) = expiring.armed else {
-            self.counts.undated += 1;
+            self.counts.without_start += 1;
             return;
         };
         if thread.pending.len() >= MAX_PENDING {
-            self.counts.dropped += 1;
+            self.counts.incomplete += 1;
             return;
         }
         let is_same_wait = thread.call.is_some() && armed.is_from_call(id, thread.call_number);
@@ -491,7 +491,7 @@ impl WaitTracker {
         let return_ns = ran_ns.map_or(0, |ran| span(ran, end_ns).min(MAX_RETURN_NS));
         wait.parts.add(Class::Path, return_ns);
         wait.parts.add(Class::Unexplained, span(deadline_ns, end_ns) - return_ns);
-        self.counts.unseen += 1;
+        self.counts.without_expiry += 1;
         store_wait(&mut self.waits, &mut self.counts, wait);
     }
 
@@ -511,7 +511,7 @@ fn store_wait(waits: &mut Vec<Wait>, counts: &mut TraceCounts, wait: Wait) {
     if waits.len() < MAX_TRACKED_WAITS && wait.lateness_ns().unsigned_abs() < MAX_LATENESS_NS {
         waits.push(wait);
     } else {
-        counts.dropped += 1;
+        counts.incomplete += 1;
     }
 }
 

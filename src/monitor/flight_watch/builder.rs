@@ -106,7 +106,7 @@ fn to_bounded_json(mut flight: Flight) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use files::why::{CpuOccupants, Occupant};
+    use files::why::{CpuInterval, CpuIntervals};
 
     fn trigger(number: u64) -> (LoopId, AccountedTick) {
         #[allow(clippy::disallowed_methods, reason = "any instant will do")]
@@ -124,8 +124,8 @@ mod tests {
     /// Builds the record of a tick before which a CPU switched `turns` times, every microsecond.
     fn build(turns: i64) -> (String, Flight) {
         let (loop_id, tick) = trigger(5);
-        let turn = |n: i64| Occupant { at_ns: -1_000 * (turns - n), thread: u32::MAX };
-        let occupants = CpuOccupants::from([(3, (0..turns).map(turn).collect())]);
+        let turn = |n: i64| CpuInterval { at_ns: -1_000 * (turns - n), thread: u32::MAX };
+        let occupants = CpuIntervals::from([(3, (0..turns).map(turn).collect())]);
         let past = Past {
             length: Duration::from_secs(2),
             loops: vec![ExplainedLoop::default()],

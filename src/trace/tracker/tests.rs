@@ -200,7 +200,7 @@ fn missing_records_leave_a_wait_unexplained() {
     let tracker = track(events);
     let wait = only_wait(&tracker);
     assert_eq!(
-        (wait.expired_ns, wait.ran_ns, wait.end_ns, tracker.counts.unseen),
+        (wait.expired_ns, wait.ran_ns, wait.end_ns, tracker.counts.without_expiry),
         (None, Some(1_540), 1_545, 1)
     );
     assert_eq!((wait.parts.ns(Class::Unexplained), wait.parts.ns(Class::Path)), (540, 5));
@@ -220,7 +220,7 @@ fn lost_records_drop_only_pending_waits() {
         event
     });
     let tracker = track(events.into_iter().chain(later));
-    assert_eq!((tracker.counts.lost, tracker.counts.dropped), (9, 1));
+    assert_eq!((tracker.counts.lost, tracker.counts.incomplete), (9, 1));
     assert_eq!(only_wait(&tracker).deadline_ns, 11_000);
 }
 

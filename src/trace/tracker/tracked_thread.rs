@@ -35,9 +35,9 @@ impl SchedState {
     }
 }
 
-/// A thread that has a CPU, from a time on.
+/// Interval in which a CPU runs one thread. It ends with the next one of that CPU.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Occupant {
+pub(super) struct TracedCpuInterval {
     pub(super) since_ns: i64,
     /// Number of the thread; 0 is the idle thread.
     pub(super) thread: u32,
@@ -100,25 +100,25 @@ impl TrackedThread {
         self.state = state;
     }
 
-    /// Accounts for the time since the thread's last event. `occupants` are those of the CPU that
+    /// Accounts for the time since the thread's last event. `intervals` are those of the CPU that
     /// it gets now.
-    pub(super) fn account(&mut self, at_ns: i64, occupants: Option<&VecDeque<Occupant>>) {
+    pub(super) fn account(&mut self, at_ns: i64, intervals: Option<&VecDeque<TracedCpuInterval>>) {
         let state = self.state;
-        self.record_activity(at_ns, occupants);
+        self.record_activity(at_ns, intervals);
         for pending in &mut self.pending {
-            pending.account(state, at_ns, occupants);
+            pending.account(state, at_ns, intervals);
         }
     }
 
-    fn record_activity(&mut self, at_ns: i64, occupants: Option<&VecDeque<Occupant>>) {
-        match (self.state, occupants) {
+    fn record_activity(&mut self, at_ns: i64, intervals: Option<&VecDeque<TracedCpuInterval>>) {
+        match (self.state, intervals) {
             (SchedState::Running, _) => self.record_until(at_ns, Class::OwnCpu),
             (SchedState::Sleeping, _) => self.record_until(at_ns, Class::Blocked),
             (SchedState::Stopped, _) => self.record_until(at_ns, Class::Stopped),
-            (SchedState::Ready, Some(occupants)) => {
+            (SchedState::Ready, Some(intervals)) => {
                 // The latest comes first.
                 let mut segments = Vec::new();
-                for_each_queue_segment(self.accounted_ns, at_ns, occupants, |s| segments.push(s));
+                for_each_queue_segment(self.accounted_ns, at_ns, intervals, |s| segments.push(s));
                 for segment in segments.into_iter().rev() {
                     self.push_segment(segment);
                 }
@@ -164,16 +164,21 @@ impl TrackedThread {
 
 impl PendingTimer {
     /// Attributes the time since the thread's last event, in which it had a state.
-    fn account(&mut self, state: SchedState, at_ns: i64, occupants: Option<&VecDeque<Occupant>>) {
+    fn account(
+        &mut self,
+        state: SchedState,
+        at_ns: i64,
+        intervals: Option<&VecDeque<TracedCpuInterval>>,
+    ) {
         let from_ns = self.accounted_ns.max(self.wait.deadline_ns);
         self.accounted_ns = self.accounted_ns.max(at_ns);
         let ns = span(from_ns, at_ns);
         let wait = &mut self.wait;
-        match (state, occupants) {
+        match (state, intervals) {
             (SchedState::Running, _) if wait.woken_ns.is_some() => self.ran_ns += ns,
             (SchedState::Running, _) => wait.parts.add(Class::OwnCpu, ns),
-            (SchedState::Ready, Some(occupants)) => {
-                for_each_queue_segment(from_ns, at_ns, occupants, |s| wait.add_segment(&s))
+            (SchedState::Ready, Some(intervals)) => {
+                for_each_queue_segment(from_ns, at_ns, intervals, |s| wait.add_segment(&s))
             }
             (SchedState::Sleeping, _) => wait.parts.add(Class::Blocked, ns),
             (SchedState::Stopped, _) => wait.parts.add(Class::Stopped, ns),
@@ -223,21 +228,21 @@ impl PendingTimer {
     }
 }
 
-/// Calls a function with the occupants of a CPU while a thread was ready to run on it, the latest
+/// Calls a function with the threads that a CPU ran while another one was ready, the latest
 /// first.
 fn for_each_queue_segment(
     from_ns: i64,
     to_ns: i64,
-    occupants: &VecDeque<Occupant>,
+    intervals: &VecDeque<TracedCpuInterval>,
     mut function: impl FnMut(Segment),
 ) {
     let mut until_ns = to_ns;
-    for occupant in occupants.iter().rev() {
-        let since_ns = occupant.since_ns.max(from_ns);
+    for interval in intervals.iter().rev() {
+        let since_ns = interval.since_ns.max(from_ns);
         if since_ns < until_ns {
-            let (class, behind) = match occupant.thread {
+            let (class, behind) = match interval.thread {
                 0 => (Class::Below, None),
-                _ => (Class::Queue, Some(occupant.name)),
+                _ => (Class::Queue, Some(interval.name)),
             };
             function(Segment { from_ns: since_ns, to_ns: until_ns, class, behind });
             until_ns = since_ns;

@@ -46,14 +46,14 @@ const SERIES_NAME: &str = "series";
 const STDOUT_NAME: &str = "stdout";
 /// Name of the directory of Criterion, in the directory of a run.
 const CRITERION_NAME: &str = "criterion";
-/// A round hangs if it takes longer than its length times this factor ...
+/// A round hangs if it takes longer than its length times this factor, plus the minimum.
 const HANG_FACTOR: u32 = 10;
-/// ... plus this time.
-const HANG_SLACK: Duration = Duration::from_secs(10);
+/// Time limit of a round of no length.
+const MIN_HANG_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the time limit of a round with an expected length.
 pub fn hang_timeout(length: Duration) -> Duration {
-    length.saturating_mul(HANG_FACTOR).saturating_add(HANG_SLACK)
+    length.saturating_mul(HANG_FACTOR).saturating_add(MIN_HANG_TIMEOUT)
 }
 
 /// A request to run a program.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::report::why::Class;
 
 use super::input::{
-    Breakdown, CpuOccupants, Cycle, QueueWait, RoundConditions, Thread, Tick, span,
+    Breakdown, CpuIntervals, Cycle, QueueWait, RoundConditions, Thread, Tick, span,
 };
 use super::parts::Parts;
 use super::stretches::{State, Stretch, idle_ns, stretches};
@@ -26,7 +26,7 @@ pub fn explain(
     ticks: &[Tick],
     threads: &[Thread],
     conditions: &RoundConditions,
-    occupants: Option<&CpuOccupants>,
+    occupants: Option<&CpuIntervals>,
 ) -> Vec<Breakdown> {
     let by_thread: Vec<Option<Vec<Stretch>>> = threads.iter().map(thread_stretches).collect();
     let no_thread = Thread::default();
@@ -134,7 +134,7 @@ impl<'a> LatenessWindow<'a> {
         &self,
         stretches: Option<&[Stretch]>,
         conditions: &RoundConditions,
-        occupants: Option<&CpuOccupants>,
+        occupants: Option<&CpuIntervals>,
     ) -> Breakdown {
         let mut breakdown = match stretches {
             Some(stretches) => self.explain_by_switches(stretches, conditions),
@@ -284,7 +284,7 @@ impl<'a> LatenessWindow<'a> {
 
 impl Breakdown {
     /// Moves the waits for an idle CPU from the queue to the layers below the thread.
-    fn move_idle_waits(&mut self, occupants: &CpuOccupants) {
+    fn move_idle_waits(&mut self, occupants: &CpuIntervals) {
         for wait in &self.queued {
             let turns = occupants.get(&wait.cpu).map_or(&[][..], Vec::as_slice);
             self.parts.move_up_to(idle_ns(wait, turns), Class::Queue, Class::Below);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use jitterstat::stats::quantile::nearest_rank;
 
 use super::input::{
-    CpuOccupants, Cycle, IDLE_THREAD, Occupant, Reading, Switch, SwitchKind, Thread, Tick, span,
+    CpuInterval, CpuIntervals, Cycle, IDLE_THREAD, Reading, Switch, SwitchKind, Thread, Tick, span,
 };
 
 /// A thread of the program.
@@ -77,7 +77,7 @@ pub fn reconstruct(
     ticks: &[(i64, i64)],
     waited_ns: Option<&[u64]>,
     threads: &[WatchedThread],
-    occupants: Option<&CpuOccupants>,
+    occupants: Option<&CpuIntervals>,
     max_way_ns: u64,
 ) -> ReconstructedRound {
     let observed: Vec<ObservedTick> =
@@ -196,7 +196,7 @@ struct Sleep {
 fn reconstruct_cycles(
     ticks: &[ThreadTick],
     thread: &WatchedThread,
-    occupants: Option<&CpuOccupants>,
+    occupants: Option<&CpuIntervals>,
     way_ns: u64,
 ) -> Vec<Cycle> {
     let switches = &thread.switches;
@@ -226,7 +226,7 @@ fn reconstruct_cycles(
 fn find_sleeps(
     ticks: &[ThreadTick],
     thread: &WatchedThread,
-    occupants: Option<&CpuOccupants>,
+    occupants: Option<&CpuIntervals>,
     way_ns: u64,
 ) -> Vec<Sleep> {
     let switches = &thread.switches;
@@ -272,7 +272,7 @@ fn preempted_ns(switches: &[Switch], from_ns: i64, until_ns: i64) -> u64 {
 
 /// Returns the time after `from_ns` for which other threads occupied a CPU without a break until a
 /// thread ran on it at `until_ns`. `turns` are the occupants of that CPU.
-fn occupied_ns(turns: &[Occupant], thread: u32, from_ns: i64, until_ns: i64) -> u64 {
+fn occupied_ns(turns: &[CpuInterval], thread: u32, from_ns: i64, until_ns: i64) -> u64 {
     let mut start_ns = until_ns;
     for turn in turns[..turns.partition_point(|o| o.at_ns <= until_ns)].iter().rev() {
         let is_idle = turn.thread == IDLE_THREAD;
@@ -298,8 +298,8 @@ mod tests {
         Switch { at_ns, kind, cpu: 1 }
     }
 
-    fn turn(at_ns: i64, thread: u32) -> Occupant {
-        Occupant { at_ns, thread }
+    fn turn(at_ns: i64, thread: u32) -> CpuInterval {
+        CpuInterval { at_ns, thread }
     }
 
     /// The lateness by cause of a tick of a thread with the given switches, on a CPU with the given
@@ -308,9 +308,9 @@ mod tests {
         deadline: i64,
         wake: i64,
         switches: Vec<Switch>,
-        given: Option<&[Occupant]>,
+        given: Option<&[CpuInterval]>,
     ) -> Vec<(Class, u64)> {
-        let given = given.map(|given| CpuOccupants::from([(1, given.to_vec())]));
+        let given = given.map(|given| CpuIntervals::from([(1, given.to_vec())]));
         let threads = [WatchedThread { id: 7, switches }];
         let seen = reconstruct(&[(deadline, wake)], None, &threads, given.as_ref(), 20_000);
         let facts = RoundConditions { path_ns: seen.way_ns, ..RoundConditions::default() };
@@ -409,7 +409,7 @@ mod tests {
         let ticks = [(2 * MS, 2 * MS + 10_000), (6 * MS, 9 * MS + 10_000)];
         // One millisecond of the wait since the previous tick was a preemption.
         let stated = [5 * MS as u64, 8 * MS as u64];
-        let always = CpuOccupants::from([(1, vec![turn(-MS, 42)])]);
+        let always = CpuIntervals::from([(1, vec![turn(-MS, 42)])]);
         for given in [None, Some(&always)] {
             let seen = reconstruct(&ticks, Some(&stated), &threads, given, 20_000);
             let explained = explain(
@@ -466,11 +466,11 @@ mod tests {
                 let switches = &mut threads[thread as usize].switches;
                 switches.push(Switch { at_ns, kind: kinds[usize::from(kind)], cpu: thread });
             }
-            let mut given: Vec<Occupant> = turns.into_iter().map(|(at_ns, thread)| Occupant { at_ns, thread }).collect();
+            let mut given: Vec<CpuInterval> = turns.into_iter().map(|(at_ns, thread)| CpuInterval { at_ns, thread }).collect();
             given.sort_unstable_by_key(|o| o.at_ns);
             let mut ticks: Vec<(i64, i64)> = ticks.into_iter().map(|(due, late)| (due, due + late)).collect();
             ticks.sort_unstable();
-            let given = CpuOccupants::from([(0, given.clone()), (1, given)]);
+            let given = CpuIntervals::from([(0, given.clone()), (1, given)]);
             let stated: Vec<u64> = (0..ticks.len() as u64).map(|n| n * 37 % 100).collect();
             let seen = reconstruct(&ticks, waited.then_some(&stated[..]), &threads, known.then_some(&given), 30);
             let facts = RoundConditions { path_ns: seen.way_ns, ..RoundConditions::default() };

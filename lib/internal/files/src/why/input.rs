@@ -76,13 +76,13 @@ pub struct Thread {
 /// Number of the thread that runs on a CPU while it is idle.
 pub const IDLE_THREAD: u32 = 0;
 
-/// The occupants of each CPU, in order of time.
-pub type CpuOccupants = HashMap<u32, Vec<Occupant>>;
+/// The intervals of each CPU, in order of time.
+pub type CpuIntervals = HashMap<u32, Vec<CpuInterval>>;
 
-/// A switch of a CPU to a thread.
+/// Interval in which a CPU runs one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Occupant {
-    /// Start of the thread's turn, which ends with the next switch of that CPU.
+pub struct CpuInterval {
+    /// Start of the interval, which ends with the next one of that CPU.
     pub at_ns: i64,
     /// ID of the thread; [`IDLE_THREAD`] if the CPU is idle.
     pub thread: u32,

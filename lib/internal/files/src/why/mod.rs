@@ -19,7 +19,7 @@ mod stretches;
 pub use attribution::explain;
 pub use chain::{Wakeup, WakeupPath, trace_wakeup};
 pub use input::{
-    Breakdown, CpuOccupants, Cycle, IDLE_THREAD, Occupant, QueueWait, Reading, RoundConditions,
+    Breakdown, CpuInterval, CpuIntervals, Cycle, IDLE_THREAD, QueueWait, Reading, RoundConditions,
     Standstill, Switch, SwitchKind, Thread, Tick, WitnessGap,
 };
 pub use parts::{MeasurableParts, Parts};

@@ -1,7 +1,7 @@
 //! Detection of standstills of the whole machine by witnesses: threads that only wait for the
 //! clock.
 
-use super::input::{IDLE_THREAD, Occupant, Standstill, WitnessGap, span};
+use super::input::{CpuInterval, IDLE_THREAD, Standstill, WitnessGap, span};
 
 /// Minimum duration of a standstill: on a busy machine any thread may be late by less.
 pub const MIN_STANDSTILL_NS: u64 = 1_000_000;
@@ -45,7 +45,7 @@ impl Standstill {
     /// Notes whether other threads ran on a CPU during the standstill, given all of that CPU's
     /// occupants. If they did, only the process was stopped. Threads that start towards the end do
     /// not count, because the end of the standstill woke them.
-    pub fn note_occupants(&mut self, occupants: &[Occupant]) {
+    pub fn note_occupants(&mut self, occupants: &[CpuInterval]) {
         let before_ns = self.to_ns - (self.to_ns - self.from_ns) / 4;
         let first = occupants.partition_point(|o| o.at_ns <= self.from_ns);
         let mut during = occupants[first..].iter().take_while(|o| o.at_ns < before_ns);
@@ -105,7 +105,7 @@ mod tests {
     fn running_threads_reveal_a_stop() {
         let ran = |at: i64, thread| {
             let mut stood = STOOD;
-            stood.note_occupants(&[Occupant { at_ns: at * MS, thread }]);
+            stood.note_occupants(&[CpuInterval { at_ns: at * MS, thread }]);
             stood.others_ran
         };
         assert!(ran(101, 7) && ran(129, 7));

@@ -1,6 +1,6 @@
 //! The states of a thread over time, reconstructed from its switches.
 
-use super::input::{Cycle, IDLE_THREAD, Occupant, QueueWait, Switch, SwitchKind, span};
+use super::input::{CpuInterval, Cycle, IDLE_THREAD, QueueWait, Switch, SwitchKind, span};
 
 /// The state of a thread in a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,20 +129,20 @@ fn switch_stretches(switches: &[Switch]) -> Vec<Stretch> {
 /// ran. The idle thread is not one of them. `switches` are the switches of that CPU.
 pub fn occupants_during(
     queued: &QueueWait,
-    switches: &[Occupant],
+    switches: &[CpuInterval],
 ) -> impl Iterator<Item = (u32, u64)> {
     turns_during(queued, switches).filter(|(thread, _)| *thread != IDLE_THREAD)
 }
 
 /// Returns the time for which a CPU was idle during a wait. `switches` are the switches of that
 /// CPU.
-pub(super) fn idle_ns(queued: &QueueWait, switches: &[Occupant]) -> u64 {
+pub(super) fn idle_ns(queued: &QueueWait, switches: &[CpuInterval]) -> u64 {
     let turns = turns_during(queued, switches);
     turns.filter(|(thread, _)| *thread == IDLE_THREAD).map(|(_, ns)| ns).sum()
 }
 
 /// Returns the turns of all threads on a CPU during a wait, including the idle thread.
-fn turns_during(queued: &QueueWait, switches: &[Occupant]) -> impl Iterator<Item = (u32, u64)> {
+fn turns_during(queued: &QueueWait, switches: &[CpuInterval]) -> impl Iterator<Item = (u32, u64)> {
     let (from_ns, to_ns) = (queued.from_ns, queued.to_ns);
     let first = switches.partition_point(|s| s.at_ns <= from_ns).saturating_sub(1);
     let switches = &switches[first.min(switches.len())..];

@@ -74,9 +74,9 @@ fn queue_wait_differs_from_late_wakeup() {
 }
 
 /// The occupants of CPU 1: another thread until `idle_us`, then none until the thread runs.
-fn occupied_until(idle_us: i64) -> CpuOccupants {
-    let turn = |at_us: i64, thread| Occupant { at_ns: at_us * US, thread };
-    CpuOccupants::from([(1, vec![turn(0, 9), turn(idle_us, IDLE_THREAD), turn(1_380, 7)])])
+fn occupied_until(idle_us: i64) -> CpuIntervals {
+    let turn = |at_us: i64, thread| CpuInterval { at_ns: at_us * US, thread };
+    CpuIntervals::from([(1, vec![turn(0, 9), turn(idle_us, IDLE_THREAD), turn(1_380, 7)])])
 }
 
 #[test]
@@ -87,13 +87,13 @@ fn idle_cpu_is_no_queue() {
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let thread = Thread { cycles, switches: Some(switches) };
     let conditions = RoundConditions { path_ns: 20_000, ..RoundConditions::default() };
-    let found = |occupants: Option<&CpuOccupants>, conditions: &RoundConditions| {
+    let found = |occupants: Option<&CpuIntervals>, conditions: &RoundConditions| {
         explain(&[tick], std::slice::from_ref(&thread), conditions, occupants).remove(0)
     };
     let path_and_own = [(Class::OwnCpu, 10), (Class::Path, 20)];
     let only_queue = [&[(Class::Queue, 370)], &path_and_own[..]].concat();
     assert_eq!(parts(&found(None, &conditions)), only_queue);
-    assert_eq!(parts(&found(Some(&CpuOccupants::new()), &conditions)), only_queue);
+    assert_eq!(parts(&found(Some(&CpuIntervals::new()), &conditions)), only_queue);
     assert_eq!(parts(&found(Some(&occupied_until(1_380)), &conditions)), only_queue);
     let half = found(Some(&occupied_until(1_100)), &conditions);
     assert_eq!(
@@ -122,8 +122,8 @@ fn preempted_thread_waits_for_its_cpu() {
     ];
     let cycles = vec![cycle(600, 995, reading(0, 0)), cycle(1_420, 1_900, reading(300, 35))];
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
-    let turn = |at_us: i64, thread| Occupant { at_ns: at_us * US, thread };
-    let occupants = CpuOccupants::from([
+    let turn = |at_us: i64, thread| CpuInterval { at_ns: at_us * US, thread };
+    let occupants = CpuIntervals::from([
         (0, vec![turn(0, IDLE_THREAD), turn(1_300, 7)]),
         (1, vec![turn(990, 7), turn(1_000, 9)]),
     ]);
@@ -416,8 +416,8 @@ fn steal_excludes_standstills() {
 
 #[test]
 fn occupants_during_a_wait_are_found() {
-    let switches: Vec<Occupant> = [(0, 7), (100, 8), (250, 0), (300, 9)]
-        .map(|(at_ns, thread)| Occupant { at_ns, thread })
+    let switches: Vec<CpuInterval> = [(0, 7), (100, 8), (250, 0), (300, 9)]
+        .map(|(at_ns, thread)| CpuInterval { at_ns, thread })
         .into();
     let found = |from_ns, to_ns| {
         occupants_during(&QueueWait { from_ns, to_ns, cpu: 0 }, &switches).collect::<Vec<_>>()
@@ -589,17 +589,17 @@ prop_compose! {
 }
 
 /// Occupants of CPU 0, each after a gap since the previous one.
-fn any_occupants(turns: &[(i64, u32)]) -> CpuOccupants {
+fn any_occupants(turns: &[(i64, u32)]) -> CpuIntervals {
     let mut at_ns = -900;
     let mut occupants = Vec::with_capacity(turns.len());
     for &(gap, thread) in turns {
         at_ns += gap;
-        occupants.push(Occupant { at_ns, thread });
+        occupants.push(CpuInterval { at_ns, thread });
     }
-    CpuOccupants::from([(0, occupants)])
+    CpuIntervals::from([(0, occupants)])
 }
 
-fn shift_occupants(occupants: &CpuOccupants, by: i64) -> CpuOccupants {
+fn shift_occupants(occupants: &CpuIntervals, by: i64) -> CpuIntervals {
     let mut occupants = occupants.clone();
     occupants.values_mut().flatten().for_each(|occupant| occupant.at_ns += by);
     occupants

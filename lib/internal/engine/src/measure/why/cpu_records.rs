@@ -1,11 +1,11 @@
 //! Records of all CPUs during a round: the threads that ran, and the wake-ups by timers.
 
 use files::report::why::Tier;
-use files::why::Wakeup;
+use files::why::{CpuIntervals, Wakeup};
 
 use crate::measure::why::availability::Availability;
 use crate::measure::why::kernel_clock::KernelClock;
-use crate::measure::why::occupants::{CpuSwitches, Occupants, drain_cpus};
+use crate::measure::why::occupants::{CpuSwitches, drain_cpus};
 use crate::measure::why::profiler::Profiler;
 use crate::measure::why::unavailable::Unavailable;
 use crate::measure::why::wakeup_chains::ThreadWakeups;
@@ -22,7 +22,7 @@ pub struct CpuRecords {
 /// The part of the records that a diagnosis uses.
 #[derive(Debug)]
 pub struct UsableRecords {
-    pub occupants: Option<Occupants>,
+    pub occupants: Option<CpuIntervals>,
     pub wakeups: Option<Vec<Vec<Wakeup>>>,
 }
 

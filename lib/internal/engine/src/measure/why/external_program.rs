@@ -8,14 +8,14 @@ use std::time::Duration;
 use files::report::why::Evidence;
 use files::why::external_process::{self, ReconstructedRound, WatchedThread};
 use files::why::pool::{ProfiledRound, ProfiledTick};
-use files::why::{RoundConditions, Standstill, Thread};
+use files::why::{CpuIntervals, RoundConditions, Standstill, Thread};
 use jitterstat::sample::Grid;
 
 use crate::machine::os::{self, DrainedSwitches, NotAvailable, SwitchRing};
 use crate::measure::program_output::ProgramRound;
 use crate::measure::why::cpu_records::{CpuRecords, UsableRecords};
 use crate::measure::why::kernel_clock::KernelClock;
-use crate::measure::why::occupants::{Occupants, ThreadNames, group_by_thread, mark_occupied};
+use crate::measure::why::occupants::{ThreadNames, group_by_thread, mark_occupied};
 use crate::measure::why::profiler::Profiler;
 use crate::measure::why::round_diagnosis::{MAX_PATH_NS, RoundDiagnosis};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence, ThreadChains};
@@ -150,7 +150,7 @@ impl Drop for ProgramProfiler<'_> {
 fn reconstruct_round(
     round: &FinishedProgram<'_>,
     watched: &[WatchedThread],
-    occupants: Option<&Occupants>,
+    occupants: Option<&CpuIntervals>,
     clock: &KernelClock,
 ) -> Result<ReconstructedRound, Unavailable> {
     let times = tick_times(round, clock)?;

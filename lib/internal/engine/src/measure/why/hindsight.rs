@@ -7,11 +7,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use files::why::CpuIntervals;
+
 use crate::machine::os::{self, NotAvailable, SwitchHistory};
 use crate::measure::why::hindsight::loop_explainer::{LoopExplainer, RecordedSwitches};
 use crate::measure::why::hindsight::ring_cost::{RingCost, SWITCH_BYTES};
 use crate::measure::why::kernel_clock::KernelClock;
-use crate::measure::why::occupants::{Occupants, ThreadNames};
+use crate::measure::why::occupants::ThreadNames;
 
 mod loop_explainer;
 mod ring_cost;
@@ -49,7 +51,7 @@ pub struct Past {
     /// One for each given loop.
     pub loops: Vec<ExplainedLoop>,
     /// The threads that ran on each CPU, if those were recorded.
-    pub occupants: Option<Occupants>,
+    pub occupants: Option<CpuIntervals>,
     pub names: ThreadNames,
 }
 

@@ -3,14 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-use files::why::{self, Occupant, QueueWait, Standstill, Switch};
+use files::why::{self, CpuInterval, CpuIntervals, QueueWait, Standstill, Switch};
 
 use crate::machine::os::{self, DrainedSwitches, NotAvailable, SwitchRecord, SwitchRing};
 use crate::measure::why::drained_records::DrainedRecords;
 use crate::measure::why::kernel_clock::KernelClock;
-
-/// The threads to which each CPU was given, in order of time.
-pub type Occupants = files::why::CpuOccupants;
 
 /// Rings with the switches of all CPUs, or the reason why there are none.
 pub type CpuRings = Result<Mutex<Vec<SwitchRing>>, NotAvailable>;
@@ -21,7 +18,7 @@ pub type ThreadSwitches = BTreeMap<u32, Vec<Switch>>;
 /// The switches of all CPUs.
 #[derive(Debug, Default)]
 pub struct CpuSwitches {
-    pub occupants: Occupants,
+    pub occupants: CpuIntervals,
     pub by_thread: ThreadSwitches,
 }
 
@@ -67,10 +64,10 @@ pub fn group_by_thread<'a>(
 }
 
 /// Adds the threads to which a CPU was given.
-pub fn add_occupants(occupants: &mut Occupants, switches: &[SwitchRecord], clock: &KernelClock) {
+pub fn add_occupants(occupants: &mut CpuIntervals, switches: &[SwitchRecord], clock: &KernelClock) {
     for record in switches {
         if let Some(thread) = record.next {
-            let occupant = Occupant { at_ns: clock.ns(record.at_ns), thread };
+            let occupant = CpuInterval { at_ns: clock.ns(record.at_ns), thread };
             occupants.entry(record.cpu).or_default().push(occupant);
         }
     }
@@ -79,7 +76,7 @@ pub fn add_occupants(occupants: &mut Occupants, switches: &[SwitchRecord], clock
 /// Marks the standstills during which other threads ran, if the occupants are known.
 pub fn mark_occupied(
     mut standstills: Vec<Standstill>,
-    occupants: Option<&Occupants>,
+    occupants: Option<&CpuIntervals>,
 ) -> Vec<Standstill> {
     for cpu_occupants in occupants.into_iter().flat_map(HashMap::values) {
         for standstill in &mut standstills {
@@ -116,7 +113,7 @@ impl ThreadNames {
     pub fn occupants_while_queued(
         &mut self,
         queued: &[QueueWait],
-        occupants: Option<&Occupants>,
+        occupants: Option<&CpuIntervals>,
     ) -> Vec<(String, u64)> {
         let mut times: BTreeMap<String, u64> = BTreeMap::new();
         for stretch in queued {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use files::report::why::{Evidence, Missing, Tier};
 use files::why::pool::{ProfiledRound, ProfiledTick};
-use files::why::{Cycle, RoundConditions, Switch, Thread, Tick};
+use files::why::{CpuIntervals, Cycle, RoundConditions, Switch, Thread, Tick};
 use jitterstat::sample::Grid;
 use jitterstat::stats::quantile::nearest_rank;
 use tach::Conversion;
@@ -12,7 +12,7 @@ use tach::Conversion;
 use crate::machine::os;
 use crate::measure::why::cpu_records::{CpuRecords, UsableRecords};
 use crate::measure::why::kernel_clock::KernelClock;
-use crate::measure::why::occupants::{Occupants, ThreadNames, mark_occupied};
+use crate::measure::why::occupants::{ThreadNames, mark_occupied};
 use crate::measure::why::profiler::{Profiler, RoundProfiler, ThreadLog};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence, ThreadChains};
 use crate::measure::why::unavailable::Unavailable;
@@ -69,7 +69,7 @@ pub struct RoundDiagnosis {
     /// instance.
     pub threads: Vec<Thread>,
     /// The threads that ran on each CPU; empty if they were not recorded.
-    pub occupants: Occupants,
+    pub occupants: CpuIntervals,
 }
 
 impl RoundDiagnosis {
@@ -77,7 +77,7 @@ impl RoundDiagnosis {
     pub fn unavailable(index: u64, reason: &Unavailable) -> Self {
         let missing = Missing { tier: Tier::A1, reason: reason.to_string() };
         let round = ProfiledRound { index, ..ProfiledRound::default() };
-        Self { round, missing: Some(missing), threads: Vec::new(), occupants: Occupants::new() }
+        Self { round, missing: Some(missing), threads: Vec::new(), occupants: CpuIntervals::new() }
     }
 
     /// Creates the empty diagnosis of a round that cannot be explained without the lost records.

@@ -1,9 +1,11 @@
 //! Attribution of the lateness of ticks to causes.
 
 use files::why::pool::ProfiledTick;
-use files::why::{self, Breakdown, RoundConditions, Thread, Tick, Wakeup, WakeupPath};
+use files::why::{
+    self, Breakdown, CpuIntervals, RoundConditions, Thread, Tick, Wakeup, WakeupPath,
+};
 
-use crate::measure::why::occupants::{Occupants, ThreadNames};
+use crate::measure::why::occupants::ThreadNames;
 
 /// A tick with its index on the grid.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +19,7 @@ pub struct IndexedTick {
 pub struct RoundEvidence<'a> {
     pub threads: &'a [Thread],
     pub conditions: &'a RoundConditions,
-    pub occupants: Option<&'a Occupants>,
+    pub occupants: Option<&'a CpuIntervals>,
     /// Recorded wake-ups of the threads, if they are to be traced.
     pub chains: Option<ThreadChains<'a>>,
 }

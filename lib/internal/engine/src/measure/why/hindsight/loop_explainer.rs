@@ -4,14 +4,12 @@ use std::time::Instant;
 
 use files::why::external_process::{self, ReconstructedRound, WatchedThread};
 use files::why::pool::ProfiledTick;
-use files::why::{MeasurableParts, RoundConditions, SwitchKind, Thread};
+use files::why::{CpuIntervals, MeasurableParts, RoundConditions, SwitchKind, Thread};
 
 use crate::machine::os::{self, PastSwitches};
 use crate::measure::late_tick_log::AccountedTick;
 use crate::measure::why::kernel_clock::KernelClock;
-use crate::measure::why::occupants::{
-    Occupants, ThreadNames, ThreadSwitches, add_occupants, group_by_thread,
-};
+use crate::measure::why::occupants::{ThreadNames, ThreadSwitches, add_occupants, group_by_thread};
 use crate::measure::why::round_diagnosis::MAX_PATH_NS;
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence};
 use cli::units::ns_after;
@@ -55,7 +53,7 @@ pub struct ExplainedLoop {
 /// The contents of all rings, on the time line of a record.
 pub struct RecordedSwitches {
     by_thread: ThreadSwitches,
-    pub occupants: Option<Occupants>,
+    pub occupants: Option<CpuIntervals>,
     /// The last names of threads, of which each may have started several programs.
     pub names: ThreadNames,
     /// Time from which on no record is missing in any ring.
@@ -65,7 +63,7 @@ pub struct RecordedSwitches {
 impl RecordedSwitches {
     pub fn new(past: Vec<PastSwitches>, has_all_cpus: bool, clock: &KernelClock) -> Self {
         let by_thread = group_by_thread(past.iter().map(|past| &past.records), clock);
-        let mut occupants = Occupants::new();
+        let mut occupants = CpuIntervals::new();
         let mut names = Vec::new();
         let mut complete_from_ns = i64::MIN;
         for PastSwitches { records, complete_from_ns: from_ns } in past {
