@@ -15,6 +15,7 @@ use files::compare::{Conclusion, PairDifference};
 use files::file::to_indented_json;
 use files::fitness::Verdict;
 use files::report::Distribution;
+use files::subjects::is_control;
 use jitterstat::gate::Sides;
 use render::document::{Document, Table, terminal as terminal_renderer};
 use render::report::tradeoff::{MAX_MISSED_SHARE, missed_share};
@@ -23,7 +24,6 @@ use serde::Serialize;
 
 use crate::previous_runs::{self, RESULTS_DIRECTORY, RunHeader, RunKind};
 use render::formats::{Format, parser};
-use render::report::label::is_control;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -7,6 +7,7 @@ use cli::exit::{self, Error, ExitStatus};
 use cli::terminal;
 use engine::subject::{self, SubjectInfo};
 use files::file::to_indented_json;
+use files::subjects::DefaultSelection;
 use serde::Serialize;
 
 use render::document::{Document, Table, terminal as terminal_renderer};
@@ -31,11 +32,11 @@ struct ListedSubject {
 
 impl ListedSubject {
     fn new(subject: &SubjectInfo) -> Self {
-        let why_not = subject::check_available(subject.name).err();
+        let why_not = subject::check_available(subject).err();
         Self {
             name: subject.name,
             about: subject.about,
-            default: subject.default,
+            default: subject.is_default_of(DefaultSelection::Run),
             available: why_not.is_none(),
             why_not,
         }

@@ -12,9 +12,8 @@ use files::environment::EnvironmentKey;
 use files::file::File as _;
 use files::fitness::Fitness;
 use files::report::{self, Host, Plan, Report, Summary};
+use files::subjects::is_control;
 use serde::Deserialize;
-
-use render::report::label::is_control;
 
 /// The directory in which runs are collected.
 pub const RESULTS_DIRECTORY: &str = "results";

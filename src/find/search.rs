@@ -18,7 +18,7 @@ use engine::measure::round::RoundResult;
 use engine::scenario::{
     Length, Plan, Runtime, Scenario, ScenarioArgs, Subjects, check_scenario_count, draw_seed,
 };
-use engine::subject::{self, RuntimeKind, SubjectInfo};
+use engine::subject::{RuntimeKind, SubjectInfo, WaitKind};
 use files::find::{
     self, CONFIDENCE, Find, Goal, Look, LookRules, MAX_LOOKS, PeriodRange, SCHEMA, Step,
     StopReason, Ticker,
@@ -27,6 +27,7 @@ use files::fitness::{Fitness, Tally};
 use files::gate::limit::RoundTicks;
 use files::gate::limit::rate::burst_ticks;
 use files::report::{self, Host, Report, Status};
+use files::subjects::{DefaultSelection, SPINNING_CONTROL, defaults_of};
 
 use crate::find::args::FindArgs;
 use crate::find::goals::{promised_goals, validate_goals};
@@ -474,9 +475,9 @@ fn step_conditions(found: &Find) -> Conditions {
 fn select_tickers(args: &FindArgs) -> exit::Result<Vec<SearchedTicker>> {
     let mut subjects = Subjects::union(args.subject.iter().cloned());
     if subjects.is_empty() {
-        // `spin` uses a whole core at any period.
-        let is_default = |s: &&SubjectInfo| s.default && s.name != "spin";
-        subjects = subject::ALL.iter().filter(is_default).collect();
+        subjects = defaults_of(DefaultSelection::Run).collect();
+        // A subject that spins uses a whole core at any period.
+        subjects.retain(|subject| subject.wait_kind != WaitKind::Spin);
     }
     let (runtimes, loads) = (args.runtime.clone(), vec![args.load.clone()]);
     let scenario_args = ScenarioArgs { subjects, runtimes, loads, ..ScenarioArgs::default() };
@@ -486,9 +487,9 @@ fn select_tickers(args: &FindArgs) -> exit::Result<Vec<SearchedTicker>> {
     Ok(scenarios.iter().filter_map(|s| Some((s.subject.as_builtin()?, s.runtime))).collect())
 }
 
-/// Selects `spin` as the control, unless it is searched itself or no ticker is real.
+/// Selects the spinning control, unless it is searched itself or no ticker is real.
 fn select_control(tickers: &[SearchedTicker]) -> Option<SearchedTicker> {
-    let spin = (subject::ALL.iter().find(|subject| subject.name == "spin")?, None);
+    let spin = (SPINNING_CONTROL, None);
     let is_real = |ticker: &SearchedTicker| ticker.0.runtime_kind != RuntimeKind::Script;
     (!tickers.contains(&spin) && tickers.iter().any(is_real)).then_some(spin)
 }

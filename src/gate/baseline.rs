@@ -12,9 +12,10 @@ use engine::machine::{host, tuning};
 use engine::scenario::parse_subject;
 use files::environment::{Difference, EnvironmentKey};
 use files::fitness::Fitness;
-use files::gate::baseline::{Baseline, CONTROL, SESSION_PAIRS};
+use files::gate::baseline::{Baseline, SESSION_PAIRS};
 use files::gate::baseline_test;
 use files::gate::verdict::{BaselineMetric, BaselineVerdict, Mode, Verdict, records};
+use files::subjects::SLEEPING_CONTROL;
 use jitterstat::gate::decision::{Outcome, Reason};
 use render::document::Document;
 
@@ -128,7 +129,7 @@ impl BaselineTest {
         BaselineVerdict {
             file: self.file.display().to_string(),
             subject: test.names.candidate.clone(),
-            control: CONTROL.to_owned(),
+            control: SLEEPING_CONTROL.name.to_owned(),
             sessions: self.stored.sessions.len() as u64,
             duration_ns: pairs.duration_ns(),
             verdict: outcome,

@@ -23,9 +23,10 @@ use cli::time::{format_duration, format_share};
 use cli::units;
 use cli::words::pluralize;
 use engine::machine::host;
-use engine::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed, parse_subject};
-use engine::subject;
+use engine::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed};
+use engine::subject::{self, WaitKind};
 use files::bins::{Labels, cell};
+use files::subjects::{DefaultSelection, defaults_of};
 
 use crate::meters::MeterReader;
 use crate::monitor::accumulator::{LoopId, MAX_LOOPS};
@@ -36,7 +37,6 @@ use crate::monitor::limits::{Limit, MAX_LIMITS};
 use crate::monitor::log::Log;
 use crate::monitor::session::{Session, Setup};
 
-const DEFAULT_SUBJECTS: [&str; 2] = ["os-interval", "nanosleep"];
 const DEFAULT_PERIOD: Duration = Duration::from_millis(10);
 const MAX_PROBES: usize = MAX_LOOPS / 2;
 /// Maximum time between two polls. A program that ends removes its meters, so at most the ticks of
@@ -212,9 +212,7 @@ fn select_scenarios(args: &MonitorArgs) -> exit::Result<Vec<Scenario>> {
     }
     let mut subjects = Subjects::union(args.subject.iter().cloned());
     if subjects.is_empty() {
-        let defaults: Result<_, _> =
-            DEFAULT_SUBJECTS.iter().map(|name| parse_subject(name)).collect();
-        subjects = defaults.map_err(Error::from)?;
+        subjects = defaults_of(DefaultSelection::Monitor).collect();
     }
     let periods = if args.period.is_empty() { vec![DEFAULT_PERIOD] } else { args.period.clone() };
     let scenarios = ScenarioArgs {
@@ -232,17 +230,18 @@ fn check_probes(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<()> 
     if scenarios.len() > MAX_PROBES {
         return Err(usage!("{} probes selected; the maximum is {MAX_PROBES}", scenarios.len()));
     }
-    for scenario in scenarios {
-        let name = scenario.subject.name();
-        if name.ends_with("-delay") {
+    let mut spinning = 0;
+    for subject in scenarios.iter().filter_map(|scenario| scenario.subject.as_builtin()) {
+        let name = subject.name;
+        if subject.delays_grid {
             return Err(usage!(
                 "{name} moves its grid with each miss, so its lateness would only grow over days; leave it out"
             ));
         }
-        subject::check_available(&name)
+        subject::check_available(subject)
             .map_err(|reason| usage!("{name} is not available here: {reason}"))?;
+        spinning += usize::from(subject.wait_kind == WaitKind::Spin);
     }
-    let spinning = scenarios.iter().filter(|s| subject::spins(&s.subject.name())).count();
     if spinning as f64 > args.budget {
         let needed = spinning * 100 + 10;
         return Err(usage!(

@@ -14,8 +14,7 @@ use engine::scenario::{
     CpuSelection, Length, ProfileOptions, Runtime, ScenarioArgs, Subjects, SubjectsParser,
     runtime_parser,
 };
-use engine::subject;
-use files::report::defaults;
+use files::subjects::{DefaultSelection, defaults_of};
 
 use crate::run::late_ticks::LateArgs;
 use crate::run::plan_file::PlanArgs;
@@ -201,9 +200,7 @@ impl RunArgs {
         let commands = self.programs()?;
         let mut subjects = Subjects::union(self.subject.iter().cloned());
         if subjects.is_empty() && !commands.is_empty() {
-            let is_companion =
-                |s: &&subject::SubjectInfo| defaults::PROGRAM_COMPANIONS.contains(&s.name);
-            subjects = subject::ALL.iter().filter(is_companion).collect();
+            subjects = defaults_of(DefaultSelection::Program).collect();
         }
         Ok(PlanArgs {
             seed: self.seed,

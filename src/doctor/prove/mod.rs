@@ -31,9 +31,10 @@ use engine::measure::record::{self, Conditions};
 use engine::measure::round::RoundResult;
 use engine::measure::trial_commands::TrialCommands;
 use engine::scenario::{self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArgs, parse_subject};
-use engine::subject::{RuntimeKind, SubjectInfo};
+use engine::subject::SubjectInfo;
 use files::compare::{self, Differences, MIN_COMPARED_PAIRS};
 use files::report::{Host, Report, Status, Subject};
+use files::subjects::{DefaultSelection, SUBJECTS, defaults_of};
 
 use crate::doctor::args::ProveArgs;
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row, SettingCommands};
@@ -47,10 +48,6 @@ const ALPHA: f64 = 0.05;
 /// Maximum number of rounds: more would hardly narrow the intervals, and the exact distribution of
 /// the test is slow to compute.
 const MAX_ROUNDS: u64 = 400;
-/// Subjects without `--subject`: one on a kernel timer, and one on tokio's timer.
-const SUBJECTS: [&str; 2] = ["os-interval", "tokio-interval"];
-/// Control subjects, by which the fitness of the machine is judged.
-const CONTROLS: [&str; 2] = ["nanosleep", "spin"];
 
 /// A subject with the settings to try. The outcomes are those of settings without a round.
 #[derive(Clone)]
@@ -113,14 +110,14 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
 /// Returns the subjects to measure; fails if a control is among them.
 fn select_subjects(args: &ProveArgs) -> exit::Result<Vec<&'static SubjectInfo>> {
     let subjects = scenario::Subjects::union(args.subject.iter().cloned());
-    if let Some(control) = subjects.iter().find(|s| s.runtime_kind == RuntimeKind::Thread) {
+    if let Some(control) = subjects.iter().find(|subject| subject.is_control()) {
         return Err(usage!(
             "{} is a control; name the subject to improve with --subject",
             control.name
         ));
     }
     match subjects.is_empty() {
-        true => SUBJECTS.iter().map(|name| parse_subject(name).map_err(Error::from)).collect(),
+        true => Ok(defaults_of(DefaultSelection::Prove).collect()),
         false => Ok(subjects),
     }
 }
@@ -148,7 +145,7 @@ fn select_trials(
     user_settings: &[TrialCommands],
 ) -> exit::Result<Vec<SettingTrial>> {
     let allowed = os::affinity().unwrap_or_default();
-    let mut trials = list_trials(subject.name, &allowed, os::timer_slack_ns());
+    let mut trials = list_trials(subject, &allowed, os::timer_slack_ns());
     if !user_settings.is_empty() && !args.built_in {
         trials.truncate(1);
     }
@@ -178,9 +175,9 @@ impl ProofPlan {
         for subject in select_subjects(args)? {
             plan.add_subject(args, subject, &user_settings)?;
         }
-        for control in CONTROLS {
-            let subject = parse_subject(control)?;
-            plan.scenarios.push(single_round(args, subject, &Load::None)?);
+        // The fitness of the machine is judged by the controls.
+        for control in SUBJECTS.iter().filter(|subject| subject.is_control()) {
+            plan.scenarios.push(single_round(args, control, &Load::None)?);
         }
         Ok(plan)
     }

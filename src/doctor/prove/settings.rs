@@ -5,6 +5,7 @@ use std::time::Duration;
 use engine::machine::os::Sched;
 use engine::machine::setting::Setting;
 use engine::measure::trial_commands::TrialCommands;
+use engine::subject::SubjectInfo;
 
 /// A setting to try, with its names.
 #[derive(Clone, Debug)]
@@ -32,7 +33,11 @@ const USUAL_SLACK: Duration = Duration::from_micros(50);
 const MAX_CPUS: usize = 8;
 
 /// Lists the settings to try with a subject on these CPUs. The first one changes nothing.
-pub fn list_trials(subject: &str, allowed: &[usize], slack_ns: Option<u64>) -> Vec<SettingTrial> {
+pub fn list_trials(
+    subject: &SubjectInfo,
+    allowed: &[usize],
+    slack_ns: Option<u64>,
+) -> Vec<SettingTrial> {
     let mut trials = vec![trial("again", "no change (control)".to_owned(), Setting::Nothing, "")];
     let slack = if slack_ns.is_some_and(|ns| ns <= 1_000) { USUAL_SLACK } else { SHORT_SLACK };
     let slack_text = if slack == SHORT_SLACK { "1 ns" } else { "50 us" };
@@ -55,10 +60,10 @@ pub fn list_trials(subject: &str, allowed: &[usize], slack_ns: Option<u64>) -> V
     trials.push(trial("mlock", "memory locked".to_owned(), Setting::LockedMemory, keep));
     let keep = "hold /dev/cpu_dma_latency open with 0 written to it";
     trials.push(trial("idle", "cpu_dma_latency 0".to_owned(), Setting::NoIdleLatency, keep));
-    if subject == "os-interval" {
+    if subject.precise_mode.is_some() {
         let keep = "OsInterval::builder(period).precision(Precision::spin())";
         let precise = trial("precise", "precise mode".to_owned(), Setting::Nothing, keep);
-        trials.push(SettingTrial { subject: Some("os-interval-precise"), ..precise });
+        trials.push(SettingTrial { subject: subject.precise_mode, ..precise });
     }
     trials
 }
@@ -86,6 +91,7 @@ fn select_cpus(cpus: &[usize]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use files::subjects::SPINNING_CONTROL;
 
     #[test]
     fn many_cpus_are_sampled_evenly() {
@@ -96,7 +102,7 @@ mod tests {
 
     #[test]
     fn tried_slack_differs_from_current() {
-        let slack = |now| list_trials("spin", &[0], now)[1].setting;
+        let slack = |now| list_trials(SPINNING_CONTROL, &[0], now)[1].setting;
         assert_eq!(slack(Some(50_000)), Setting::TimerSlack(SHORT_SLACK));
         assert_eq!(slack(Some(1)), Setting::TimerSlack(USUAL_SLACK));
     }

@@ -8,6 +8,7 @@ use cli::units;
 use engine::program::Program;
 use engine::scenario::subject_parser;
 use engine::subject::SubjectInfo;
+use files::subjects::{DefaultSelection, defaults_of};
 
 use crate::gate::args::{RoundArgs, WholeRunArgs};
 use crate::gate::calibrate::text::FORMATS;
@@ -34,7 +35,7 @@ pub struct CalibrateArgs {
     #[arg(long, alias = "time", value_name = "DURATION", value_parser = units::parse_duration, default_value = "60s", allow_hyphen_values = true)]
     pub max_time: Duration,
     /// Subject to run against itself
-    #[arg(long, value_name = "SUBJECT", value_parser = subject_parser(), hide_possible_values = true, default_value = "os-interval")]
+    #[arg(long, value_name = "SUBJECT", value_parser = subject_parser(), hide_possible_values = true, default_value = default_subject())]
     pub subject: &'static SubjectInfo,
     /// Program to run against itself, with its arguments, instead of a subject
     #[arg(long, value_name = "COMMAND", value_parser = Program::parse, conflicts_with = "subject")]
@@ -58,4 +59,9 @@ pub struct CalibrateArgs {
     /// Output format
     #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
     pub format: Format,
+}
+
+fn default_subject() -> &'static str {
+    let mut subjects = defaults_of(DefaultSelection::Calibrate);
+    subjects.next().expect("the table has a subject to calibrate with").name
 }

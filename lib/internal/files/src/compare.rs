@@ -39,6 +39,7 @@ mod tests;
 
 use crate::environment::{Difference, EnvironmentKey, format_ns};
 use crate::report::{Report, Subject, Warning};
+use crate::subjects::SLEEPING_CONTROL;
 pub use cpus::compare_cpus;
 pub use difference::{Conclusion, PairDifference, ReportEvidence};
 use difference::{EvidenceLimits, is_confirmed, step_ns};
@@ -57,9 +58,6 @@ use rounds::{
     QUANTILES, RoundValues, Rounds, bounded_interval, common_rounds, differences_ns, ln, ln_ratios,
     times,
 };
-
-/// The subject that serves as the control, which shows the state of the machine.
-pub const CONTROL: &str = "nanosleep";
 
 /// A subject of a report.
 #[derive(Clone, Copy, Debug)]
@@ -206,7 +204,7 @@ fn find_control<'a>(
     period_ns: u64,
     load: Option<&String>,
 ) -> Option<&'a Subject> {
-    let is_control = |s: &&Subject| s.name == CONTROL && s.summary.is_some();
+    let is_control = |s: &&Subject| s.name == SLEEPING_CONTROL.name && s.summary.is_some();
     let mut controls = report.subjects.iter().filter(is_control);
     controls.find(|s| (s.period_ns, s.load.as_ref()) == (period_ns, load))
 }

@@ -7,6 +7,7 @@
 
 use crate::counters::add_if_known;
 use crate::report::{PERCENTILES, Percentile, Report, Round};
+use crate::subjects::{self, Role};
 use jitterstat::stats::Interval;
 use jitterstat::stats::quantile::rank;
 
@@ -115,12 +116,12 @@ impl Tally {
     /// without samples does not contain.
     pub fn add(&mut self, name: &str, period_ns: u64, round: &Round, lateness_ns: &[i64]) {
         self.total.add(round);
-        match name {
-            "spin" => self.add_spin(period_ns, round, lateness_ns),
-            "nanosleep" => {
+        match subjects::find(name).map(|subject| subject.role) {
+            Some(Role::SpinningControl) => self.add_spin(period_ns, round, lateness_ns),
+            Some(Role::SleepingControl) => {
                 self.medians.extend(round.summary.as_ref().and_then(|s| s.lateness_ns.p50));
             }
-            _ => {}
+            Some(Role::Competitor) | None => {}
         }
     }
 

@@ -21,6 +21,7 @@
 //! | [`compare`] | `osjitter.comparison/1`: how two measured subjects differ |
 //! | [`find`] | `osjitter.find/1`: the search for the shortest period at which goals hold |
 //! | [`fitness`] | whether the machine was quiet enough to trust a run |
+//! | [`subjects`] | the table of subjects: names, roles, defaults and signs |
 //! | [`trust`] | the numbers of a summary that reflect the machine rather than the subject |
 //! | [`settings`] | the settings in which the subjects of a run differ |
 //! | [`why`] | the causes of a late tick, from the activity of its thread |
@@ -55,6 +56,7 @@ pub mod report;
 pub mod round_costs;
 pub mod samples;
 pub mod settings;
+pub mod subjects;
 pub mod summary;
 pub mod tick_counts;
 pub mod trust;

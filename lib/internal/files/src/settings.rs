@@ -5,12 +5,11 @@ use jitterstat::gate::Sides;
 
 use crate::report::ThreadSettings;
 use crate::report::{Report, SettingDifference, SettingName, Subject, SubjectSettings};
+use crate::subjects::SLEEPING_CONTROL;
 
 /// Minimum difference in timer slack that is stated. The minimum of the kernel is 1 ns, and a timer
 /// without slack has 0.
 const MIN_SLACK_NS: u64 = 1_000;
-/// The subject to which the others are compared: a control that sets the minimum of timer slack.
-const CONTROL: &str = "nanosleep";
 
 /// States in every subject of a report in which settings it differs from the control or, without
 /// one, from the first subject whose settings are known.
@@ -32,7 +31,7 @@ pub fn state_differences(report: &mut Report) {
 
 fn reference(subjects: &[Subject]) -> Option<&Subject> {
     let mut known = subjects.iter().filter(|subject| subject.settings.is_some());
-    let control = known.clone().find(|subject| subject.name == CONTROL);
+    let control = known.clone().find(|subject| subject.name == SLEEPING_CONTROL.name);
     control.or_else(|| known.next())
 }
 

@@ -341,7 +341,8 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, interval: &Interval) -> Result<()> {
-        if interval.bins.is_empty() && interval.facts.as_ref().is_some_and(|facts| facts.ticks.came() > 0)
+        if interval.bins.is_empty()
+            && interval.facts.as_ref().is_some_and(|facts| facts.ticks.came() > 0)
         {
             self.cut += 1;
             return Ok(());

@@ -9,6 +9,7 @@ use files::report::{
     Clock, Distribution, Host, MAX_NS, MAX_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status,
     Subject, Summary, Tool, Warning,
 };
+use files::subjects::SPINNING_CONTROL;
 use jitterstat::stats::{Interval, quantile};
 use serde::Deserialize;
 
@@ -183,6 +184,14 @@ pub(super) fn clock(source: &str, step_ns: Option<u64>) -> Clock {
 
 pub(super) fn warning(code: &str, message: impl Into<String>, hint: &str) -> Warning {
     Warning { code: code.to_owned(), message: message.into(), hint: hint.to_owned() }
+}
+
+/// Returns the hint of a tool whose busy loop records gaps.
+pub(super) fn compare_gaps_hint() -> String {
+    format!(
+        "Compare the largest gap and the counts of long ones; the subject {} of osjitter run is its counterpart.",
+        SPINNING_CONTROL.name
+    )
 }
 
 pub(super) fn no_rounds(tool: &str) -> Warning {

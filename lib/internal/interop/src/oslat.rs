@@ -18,7 +18,8 @@ use serde_json::Number;
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::imported::{
-    ImportedReport, check_count, clock, json, no_cost, no_rounds, rounded, subject, warning,
+    ImportedReport, check_count, clock, compare_gaps_hint, json, no_cost, no_rounds, rounded,
+    subject, warning,
 };
 use crate::rt_tests::Frame;
 use files::quantity::GAPS;
@@ -164,7 +165,7 @@ fn warnings(has_decimals: bool) -> Vec<Warning> {
             GAPS,
             "oslat counts every turn of a busy loop by how long it took: these are gaps, not lateness, there is no period, \
              and millions of turns with nothing in them make up the percentiles.",
-            "Compare the largest gap and the counts of long ones; the subject spin of osjitter run is its counterpart.",
+            &compare_gaps_hint(),
         ),
         no_rounds(TOOL),
         no_cost(TOOL),

@@ -8,8 +8,8 @@ use files::report::{Report, Status, Warning};
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::imported::{
-    ImportedReport, check_count, clock, no_cost, no_rounds, rounded, subject, unknown_host,
-    unknown_period, warning,
+    ImportedReport, check_count, clock, compare_gaps_hint, no_cost, no_rounds, rounded, subject,
+    unknown_host, unknown_period, warning,
 };
 use files::quantity::GAPS;
 
@@ -273,7 +273,7 @@ fn warnings(program: Program, unit_ns: u64) -> Vec<Warning> {
             GAPS,
             "osnoise counts what took a CPU from a busy loop, by how long: these are gaps, not lateness, and there is no \
              period.",
-            "Compare the largest gap and the counts of long ones; the subject spin of osjitter run is its counterpart.",
+            &compare_gaps_hint(),
         ),
     });
     if unit_ns > 1 {

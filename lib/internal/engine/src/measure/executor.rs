@@ -212,77 +212,40 @@ mod tests {
     use super::*;
     use crate::measure::cost::{CostScope, UsageTicks};
     use crate::measure::runtime_load::LoadCpuTime;
-    use crate::scenario::{Length, Scenario, ScenarioArgs};
-    use crate::subject::{self, OnBusypoll, Visitor};
-
-    /// Counts the allocations of a round on the thread that runs it.
-    fn allocations(subject: &'static subject::SubjectInfo, ticks: u64) -> u64 {
-        let args = ScenarioArgs {
-            subjects: vec![subject],
-            length: Some(Length::Ticks(ticks)),
-            round_ticks: Some(ticks),
-            periods: vec![Duration::from_micros(100)],
-            ..ScenarioArgs::default()
-        };
-        let visitor = AllocationCounter { scenario: &args.single_scenario().unwrap() };
-        subject::visit_by_name(subject.name, visitor).expect("a subject of that name")
-    }
+    use crate::measure::subject_loops::SubjectLoops;
+    use crate::subject::{self, SubjectInfo};
 
     /// Counts the allocations of the loop of a round, without the evaluation.
-    struct AllocationCounter<'a> {
-        scenario: &'a Scenario,
-    }
-
-    impl Visitor for AllocationCounter<'_> {
-        type Output = u64;
-
-        fn on_tokio<S>(self) -> u64
-        where
-            S: Subject<Ticker: Ticker<Event: Send> + Send>,
-        {
-            self.count(run_on_tokio::<S>)
-        }
-
-        fn on_busypoll<S: OnBusypoll>(self) -> u64 {
-            self.count(run_on_busypoll::<S>)
-        }
-
-        fn on_thread<S: Subject>(self) -> u64 {
-            self.count(run_on_thread::<S>)
-        }
-    }
-
-    impl AllocationCounter<'_> {
-        fn count(self, run: fn(RoundSetup) -> io::Result<RawRound>) -> u64 {
-            let ticks = self.scenario.ticks;
-            let setup = RoundSetup {
-                period: self.scenario.period,
-                phase: Duration::ZERO,
-                start: None,
-                last_tick: ticks - 1,
-                recorders: vec![Recorder::with_capacity(usize::try_from(ticks).unwrap())],
-                runtime: Runtime::CurrentThread,
-                tasks: None,
-                load_cpu: LoadCpuTime::default(),
-                // The counters of all threads allocate for each thread of other tests.
-                cost_scope: CostScope::Thread,
-                usage_ticks: UsageTicks::new(0, ticks, false),
-                stop: Arc::default(),
-                profiler: None,
-                late_watch: None,
-            };
-            let mut pushed = 0;
-            let counted = allocation_counter::measure(|| {
-                pushed = run(setup).unwrap().recordings[0].recorder.samples().len();
-            });
-            assert!(pushed > 0, "the loop ran");
-            counted.count_total
-        }
+    fn allocations(subject: &SubjectInfo, ticks: u64) -> u64 {
+        let run_round = SubjectLoops::find(subject).expect("a loop").run_round;
+        let setup = RoundSetup {
+            period: Duration::from_micros(100),
+            phase: Duration::ZERO,
+            start: None,
+            last_tick: ticks - 1,
+            wait_kind: subject.wait_kind,
+            recorders: vec![Recorder::with_capacity(usize::try_from(ticks).unwrap())],
+            runtime: Runtime::CurrentThread,
+            tasks: None,
+            load_cpu: LoadCpuTime::default(),
+            // The counters of all threads allocate for each thread of other tests.
+            cost_scope: CostScope::Thread,
+            usage_ticks: UsageTicks::new(0, ticks, false),
+            stop: Arc::default(),
+            profiler: None,
+            late_watch: None,
+        };
+        let mut pushed = 0;
+        let counted = allocation_counter::measure(|| {
+            pushed = run_round(setup).unwrap().recordings[0].recorder.samples().len();
+        });
+        assert!(pushed > 0, "the loop ran");
+        counted.count_total
     }
 
     #[test]
     fn ticks_do_not_allocate() {
-        for entry in subject::ALL.iter().filter(|e| subject::check_available(e.name).is_ok()) {
+        for entry in subject::ALL.iter().filter(|e| subject::check_available(e).is_ok()) {
             // The first round does the allocations that a process does once.
             allocations(entry, 2);
             // Set-up and tear-down are equal in both rounds, so a difference is due to the ticks. One

@@ -4,30 +4,22 @@
 //! between them. A meter records every tick of an endless grid in memory of fixed size. Another
 //! thread reads it like the meters of other programs.
 
-use std::future::{Future, poll_fn};
-use std::io;
 use std::path::PathBuf;
-use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tickmeter::{Meter, Place, Reader};
 
-use crate::machine::os::{self, ThreadStats, ThreadTimes};
-use crate::measure::executor::{poll_until_ready, runtime_builder};
+use crate::machine::os::ThreadTimes;
+use crate::measure::endless_loop::{EndlessLoop, LoopThreads};
 use crate::measure::late_tick_log::{LateTickLog, LateTickRecorder};
 use crate::measure::metered_loop_error::MeteredLoopError;
+use crate::measure::subject_loops::SubjectLoops;
 use crate::panics;
-use crate::scenario::{Runtime, Scenario};
-use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
-use crate::subject::{self, OnBusypoll, Visitor};
-
-/// Time from the start of the loop to the first deadline, which is sufficient to arm the timer and
-/// to fall asleep.
-const LEAD_TIME: Duration = Duration::from_millis(2);
+use crate::scenario::Scenario;
 
 /// A metered loop on its own thread.
 #[derive(Debug)]
@@ -40,29 +32,6 @@ pub struct MeteredLoop {
     thread: Option<JoinHandle<Result<(), MeteredLoopError>>>,
 }
 
-/// The threads on which a loop runs.
-#[derive(Clone, Debug, Default)]
-struct LoopThreads(Arc<Mutex<Vec<LoopThread>>>);
-
-#[derive(Debug)]
-struct LoopThread {
-    id: u32,
-    /// Statistics of the thread, if they are available.
-    stats: Option<ThreadStats>,
-}
-
-impl LoopThreads {
-    /// Adds the calling thread.
-    fn add_current(&self) {
-        let stats = ThreadStats::for_current_thread(&[]).ok();
-        self.lock().push(LoopThread { id: os::thread_id(), stats });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<LoopThread>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl MeteredLoop {
     /// Starts a loop, and returns when its ticker exists. Ticks with a lateness of at least
     /// `late_from` are recorded individually, and also in the log if there is one.
@@ -72,6 +41,9 @@ impl MeteredLoop {
         late_from: Duration,
         late_ticks: Option<LateTickLog>,
     ) -> Result<Self, MeteredLoopError> {
+        let subject = &scenario.subject;
+        let loops = subject.as_builtin().and_then(SubjectLoops::find);
+        let run = loops.ok_or_else(|| MeteredLoopError::NoLoop(subject.name()))?.run_endlessly;
         let meter = Meter::register_with(&scenario.id, scenario.period, late_from)
             .map_err(MeteredLoopError::Meter)?;
         let reader = meter.reader();
@@ -81,7 +53,6 @@ impl MeteredLoop {
         };
         let (stop, threads) = (Arc::new(AtomicBool::new(false)), LoopThreads::default());
         let (ready, ticker_created) = mpsc::channel();
-        let name = scenario.subject.name();
         let endless = EndlessLoop {
             period: scenario.period,
             phase,
@@ -93,8 +64,11 @@ impl MeteredLoop {
             late_ticks: late_ticks.map(LateTickRecorder::new),
         };
         let builder = std::thread::Builder::new().name("probe".to_owned());
-        let thread =
-            builder.spawn(move || endless.run(&name)).map_err(MeteredLoopError::NoThread)?;
+        let run = move || {
+            let ended = panics::catch_panic(|| run(endless)).map_err(MeteredLoopError::Runtime)?;
+            ended.map_err(MeteredLoopError::Subject)
+        };
+        let thread = builder.spawn(run).map_err(MeteredLoopError::NoThread)?;
         let mut started = Self { reader, file, stop, threads, thread: Some(thread) };
         // The sender is dropped if there was an error, which the thread returns.
         match ticker_created.recv() {
@@ -113,14 +87,12 @@ impl MeteredLoop {
 
     /// Returns the times of all threads of the loop.
     pub fn thread_times(&self) -> Option<ThreadTimes> {
-        let threads = self.threads.lock();
-        let times = threads.iter().filter_map(|thread| Some(thread.stats.as_ref()?.times()));
-        times.reduce(|sum, times| Some(sum? + times?))?
+        self.threads.times()
     }
 
     /// Returns the numbers of the loop's threads in the system.
     pub fn thread_ids(&self) -> Vec<u32> {
-        self.threads.lock().iter().map(|thread| thread.id).collect()
+        self.threads.ids()
     }
 
     /// Returns whether the loop has ended.
@@ -150,98 +122,11 @@ impl Drop for MeteredLoop {
     }
 }
 
-/// Input of the thread of a loop.
-struct EndlessLoop {
-    period: Duration,
-    phase: Duration,
-    runtime: Option<Runtime>,
-    meter: Meter,
-    stop: Arc<AtomicBool>,
-    threads: LoopThreads,
-    /// Notified when the ticker exists.
-    ready: Sender<()>,
-    late_ticks: Option<LateTickRecorder>,
-}
-
-impl EndlessLoop {
-    /// Runs the loop of a subject until it is stopped.
-    fn run(self, subject: &str) -> Result<(), MeteredLoopError> {
-        panics::catch_panic(|| subject::visit_by_name(subject, self))
-            .map_err(MeteredLoopError::Runtime)?
-            .ok_or_else(|| MeteredLoopError::NoLoop(subject.to_owned()))?
-            .map_err(MeteredLoopError::Subject)
-    }
-}
-
-impl Visitor for EndlessLoop {
-    type Output = io::Result<()>;
-
-    fn on_tokio<S>(self) -> Self::Output
-    where
-        S: Subject<Ticker: Ticker<Event: Send> + Send>,
-    {
-        let (runtime, threads) =
-            (self.runtime.unwrap_or(Runtime::CurrentThread), self.threads.clone());
-        run_in_task(tick_endlessly::<S>(self), runtime, threads)
-    }
-
-    fn on_busypoll<S: OnBusypoll>(self) -> Self::Output {
-        self.threads.add_current();
-        let result = S::runtime()?
-            .block_on(async { busypoll::spawn_boxed(tick_endlessly::<S>(self)).await });
-        result.map_err(io::Error::other)?
-    }
-
-    fn on_thread<S: Subject>(self) -> Self::Output {
-        self.threads.add_current();
-        poll_until_ready(tick_endlessly::<S>(self))
-    }
-}
-
-/// Runs a loop in a task of a tokio runtime.
-fn run_in_task(
-    task: impl Future<Output = io::Result<()>> + Send + 'static,
-    runtime: Runtime,
-    threads: LoopThreads,
-) -> io::Result<()> {
-    let (mut builder, worker_threads) = (runtime_builder(runtime)?, threads.clone());
-    let runtime =
-        builder.enable_all().on_thread_start(move || worker_threads.add_current()).build()?;
-    threads.add_current();
-    panics::join_or_resume_unwind(runtime.block_on(async { tokio::spawn(task).await }))
-}
-
-/// Runs the loop until it is stopped. Ticks do not allocate.
-#[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
-async fn tick_endlessly<S: Subject>(endless: EndlessLoop) -> io::Result<()> {
-    let EndlessLoop { period, phase, mut meter, stop, ready: created, mut late_ticks, .. } =
-        endless;
-    let schedule = Schedule { start: Instant::now() + LEAD_TIME + phase, period };
-    let mut ticker = pin!(S::ticker(schedule)?);
-    // The receiver may have been dropped.
-    let _ = created.send(());
-    let mut next = 0;
-    while !stop.load(Ordering::Relaxed) {
-        let due = schedule.deadline(next);
-        ticker.as_mut().begin(next);
-        let event = poll_fn(|cx| ticker.as_mut().poll_wait(next, cx)).await?;
-        let woke = tach::Instant::from_count(tach::ordered_count());
-        let Delivered { tick, expirations } = ticker.as_mut().delivered(event, next);
-        let first = tick + 1 - expirations;
-        let first_due = if first == next { due } else { schedule.deadline(first) };
-        meter.ticks_at(first_due, expirations, woke);
-        if let Some(late_ticks) = &mut late_ticks {
-            late_ticks.record(first_due, woke);
-        }
-        next = tick + 1;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scenario::{ScenarioArgs, parse_subject};
+    use crate::subject;
 
     /// Runs the loop of a subject for at least `ticks` ticks.
     fn run_metered(name: &str, ticks: u64) -> tickmeter::Snapshot {
@@ -269,7 +154,7 @@ mod tests {
 
     #[test]
     fn every_subject_can_be_metered() {
-        for entry in subject::ALL.iter().filter(|e| subject::check_available(e.name).is_ok()) {
+        for entry in subject::ALL.iter().filter(|e| subject::check_available(e).is_ok()) {
             let snapshot = run_metered(entry.name, 5);
             assert!(snapshot.ticks >= 5 && snapshot.early == 0, "{}: {snapshot:?}", entry.name);
             // Only subjects that skip ticks have gaps in the grid.
@@ -278,66 +163,6 @@ mod tests {
                 "{}: {snapshot:?}",
                 entry.name
             );
-        }
-    }
-
-    #[test]
-    fn ticks_do_not_allocate() {
-        let allocations = |ticks: u64| {
-            let meter = Meter::register("allocates-nothing", Duration::from_micros(100)).unwrap();
-            let (ready, receiver) = mpsc::channel();
-            let stop = Arc::new(AtomicBool::new(false));
-            let endless = EndlessLoop {
-                period: Duration::from_micros(100),
-                phase: Duration::ZERO,
-                runtime: None,
-                meter,
-                stop: Arc::clone(&stop),
-                threads: LoopThreads::default(),
-                ready,
-                late_ticks: None,
-            };
-            let counted = allocation_counter::measure(|| {
-                let mut remaining = ticks;
-                let mut loops = pin!(tick_endlessly::<PendingTicker>(endless));
-                let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-                while remaining > 0 {
-                    assert!(loops.as_mut().poll(&mut context).is_pending());
-                    remaining -= 1;
-                }
-            });
-            drop(receiver);
-            counted.count_total
-        };
-        allocations(1);
-        assert_eq!(allocations(10), allocations(1_000));
-    }
-
-    /// A ticker that is pending once before each tick, so that a test can count the ticks.
-    struct PendingTicker(bool);
-
-    impl Subject for PendingTicker {
-        type Ticker = Self;
-
-        fn ticker(_: Schedule) -> io::Result<Self> {
-            Ok(Self(false))
-        }
-    }
-
-    impl Ticker for PendingTicker {
-        type Event = ();
-
-        fn poll_wait(
-            mut self: std::pin::Pin<&mut Self>,
-            _: u64,
-            _: &mut std::task::Context<'_>,
-        ) -> std::task::Poll<io::Result<()>> {
-            self.0 = !self.0;
-            if self.0 { std::task::Poll::Pending } else { std::task::Poll::Ready(Ok(())) }
-        }
-
-        fn backend(&self) -> String {
-            String::new()
         }
     }
 }

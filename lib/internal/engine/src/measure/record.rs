@@ -11,6 +11,7 @@ use files::report::{
     self, Change, Clock, Host, Report, Round, SCHEMA, Status, Subject, Summary, Warning,
 };
 use files::settings;
+use files::subjects::SLEEPING_CONTROL;
 use files::summary::{InstanceRound, Pool, RoundCost, summarise};
 use files::trust;
 use jitterstat::sample::RoundSamples;
@@ -39,9 +40,10 @@ use cli::units::{format_exact_ns, to_ns};
 /// Returns an error if a setting cannot be applied.
 pub fn apply_changes(plan: &Plan) -> exit::Result<Vec<Change>> {
     let mut changes = plan.tuning.apply()?;
-    let sleeps = plan.scenarios.iter().any(|s| s.subject.name() == "nanosleep");
+    let control = SLEEPING_CONTROL.name;
+    let sleeps = plan.scenarios.iter().any(|s| s.subject.name() == control);
     if let Some(slack_ns) = os::timer_slack_ns().filter(|_| sleeps) {
-        let what = "timer slack of the measuring thread, during rounds of nanosleep".to_owned();
+        let what = format!("timer slack of the measuring thread, during rounds of {control}");
         changes.push(Change { what, from: format_exact_ns(slack_ns), to: "1ns".to_owned() });
     }
     Ok(changes)

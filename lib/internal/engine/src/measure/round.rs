@@ -14,12 +14,12 @@ use tach::{Anchor, Conversion};
 
 use crate::measure::child::ProgramSession;
 use crate::measure::cost::{Cost, CostScope, TickUsage, UsageTicks};
-use crate::measure::executor::{run_on_busypoll, run_on_thread, run_on_tokio};
 use crate::measure::late_watch::{LateWatch, RoundWatch};
 use crate::measure::long_wait::LongWait;
 use crate::measure::program::{self, MeasuredProgram};
 use crate::measure::round_error::RoundError;
 use crate::measure::runtime_load::LoadCpuTime;
+use crate::measure::subject_loops::SubjectLoops;
 use crate::measure::tick_loop::{RawRound, Recording, RoundSetup};
 use crate::measure::why::{
     self, FinishedRound, InstanceWakeups, Profiler, RoundDiagnosis, RoundProfiler, Unavailable,
@@ -28,8 +28,7 @@ use crate::panics::catch_panic;
 use crate::program::Program;
 use crate::scenario::{Runtime, Scenario};
 use crate::subject::target::Target;
-use crate::subject::ticker::{Subject, Ticker};
-use crate::subject::{self, OnBusypoll, RuntimeKind, SubjectInfo, Visitor, script};
+use crate::subject::{WaitKind, script};
 
 /// A measured round of a scenario.
 #[derive(Debug)]
@@ -108,46 +107,28 @@ impl RoundRequest<'_> {
     pub fn measure(self) -> RoundResult {
         match &self.scenario.subject {
             Target::Program(program) => self.measure_program(program),
-            Target::Builtin(SubjectInfo { name, runtime_kind: RuntimeKind::Script, .. }) => {
-                self.measure_scripted(name)
-            }
-            Target::Builtin(SubjectInfo { name, .. }) => subject::visit_by_name(name, self)
-                .unwrap_or_else(|| Err(RoundError::UnknownSubject((*name).to_owned()))),
+            Target::Builtin(subject) => match SubjectLoops::find(subject) {
+                Some(loops) => self.measure_subject(subject.wait_kind, loops.run_round),
+                None => self.measure_scripted(subject.name),
+            },
         }
     }
-}
 
-impl Visitor for RoundRequest<'_> {
-    type Output = RoundResult;
-
-    fn on_tokio<S>(self) -> Self::Output
-    where
-        S: Subject<Ticker: Ticker<Event: Send> + Send>,
-    {
-        self.measure_subject(run_on_tokio::<S>)
-    }
-
-    fn on_busypoll<S: OnBusypoll>(self) -> Self::Output {
-        self.measure_subject(run_on_busypoll::<S>)
-    }
-
-    fn on_thread<S: Subject>(self) -> Self::Output {
-        self.measure_subject(run_on_thread::<S>)
-    }
-}
-
-impl RoundRequest<'_> {
     fn grid(&self) -> Grid {
         let Scenario { warmup_ticks, .. } = *self.scenario;
         Grid { period_ns: self.scenario.period_ns(), first_tick: warmup_ticks, ticks: self.ticks }
     }
 
-    /// Measures a round of a built-in subject with the executor of its runtime.
-    fn measure_subject(self, execute: fn(RoundSetup) -> io::Result<RawRound>) -> RoundResult {
+    /// Measures a round of a built-in subject with the loop that is compiled for it.
+    pub(super) fn measure_subject(
+        self,
+        wait_kind: WaitKind,
+        run_round: fn(RoundSetup) -> io::Result<RawRound>,
+    ) -> RoundResult {
         let grid = self.grid();
-        let setup = self.setup(grid)?;
+        let setup = self.setup(grid, wait_kind)?;
         let recorder = setup.profiler.clone();
-        let raw = catch_panic(|| execute(setup))?
+        let raw = catch_panic(|| run_round(setup))?
             .map_err(|error| RoundError::Subject(Arc::new(error)))?;
         let (start, end) = (&raw.start_anchor, &raw.end_anchor);
         check_clock_step(start, end)?;
@@ -161,10 +142,9 @@ impl RoundRequest<'_> {
             instances.push(Instance { start: recording.start, samples, cost_ticks });
         }
         let usage = raw.usage.as_ref().map(|span| span.usage(&conversion)).unwrap_or_default();
-        let diagnosis = self
-            .profiler
-            .zip(recorder)
-            .map(|(profiler, recorder)| self.diagnose(profiler, &recorder, &raw, conversion));
+        let diagnosis = self.profiler.zip(recorder).map(|(profiler, recorder)| {
+            self.diagnose(profiler, &recorder, &raw, wait_kind, conversion)
+        });
         Ok(MeasuredRound {
             index: self.index,
             slot: self.slot,
@@ -182,7 +162,7 @@ impl RoundRequest<'_> {
     }
 
     /// Prepares the round, including the memory for its samples.
-    fn setup(&self, grid: Grid) -> Result<RoundSetup, RoundError> {
+    fn setup(&self, grid: Grid, wait_kind: WaitKind) -> Result<RoundSetup, RoundError> {
         let total = grid.first_tick + grid.ticks + self.run_on;
         let capacity = usize::try_from(total).map_err(|_| RoundError::TooManyTicks)?;
         let recorders = (0..self.scenario.instances).map(|_| Recorder::try_with_capacity(capacity));
@@ -193,6 +173,7 @@ impl RoundRequest<'_> {
             phase: self.phase,
             start: self.start,
             last_tick: total - 1,
+            wait_kind,
             recorders,
             runtime: self.scenario.runtime.unwrap_or(Runtime::CurrentThread),
             tasks: self.scenario.load.tasks(),
@@ -228,6 +209,7 @@ impl RoundRequest<'_> {
         profiler: &Profiler,
         recorder: &RoundProfiler,
         raw: &RawRound,
+        wait_kind: WaitKind,
         conversion: Conversion,
     ) -> RoundDiagnosis {
         let instances: Vec<InstanceWakeups> =
@@ -236,7 +218,7 @@ impl RoundRequest<'_> {
             index: self.index,
             grid: self.grid(),
             conversion,
-            wait_kind: raw.wait_kind,
+            wait_kind,
             instances: &instances,
             is_alone: instances.len() == 1 && self.scenario.load.tasks().is_none(),
             steal_ns: raw.cost.steal_ns,
@@ -385,9 +367,11 @@ mod tests {
 
     use super::*;
     use crate::machine::os;
+    use crate::measure::executor::{run_on_thread, run_on_tokio};
     use crate::scenario::{Length, ScenarioArgs};
-    use crate::subject::ticker::Schedule;
+    use crate::subject::ticker::{Schedule, Subject, Ticker};
     use cli::units::to_ns;
+    use files::subjects::SPINNING_CONTROL;
 
     #[test]
     fn load_tasks_are_not_subject_cost() {
@@ -523,7 +507,8 @@ mod tests {
             late_watch: None,
         };
         BURNT_NS.take();
-        let round = request.on_thread::<BurningTicker>().unwrap();
+        let round =
+            request.measure_subject(WaitKind::Sleep, run_on_thread::<BurningTicker>).unwrap();
         (round, BURNT_NS.take())
     }
 
@@ -586,8 +571,7 @@ mod tests {
 
     #[test]
     fn panics_end_only_their_round() {
-        let subject = subject::ALL.iter().find(|e| e.name == "spin").expect("spin is in the table");
-        let args = ScenarioArgs { subjects: vec![subject], ..ScenarioArgs::default() };
+        let args = ScenarioArgs { subjects: vec![SPINNING_CONTROL], ..ScenarioArgs::default() };
         let (scenario, stop) = (args.single_scenario().unwrap(), Arc::default());
         let request = |ticks| {
             let phase = Duration::ZERO;
@@ -605,9 +589,8 @@ mod tests {
                 late_watch: None,
             }
         };
-        for result in
-            [request(5).on_thread::<PanickingTicker>(), request(5).on_tokio::<PanickingTicker>()]
-        {
+        for run_round in [run_on_thread::<PanickingTicker>, run_on_tokio::<PanickingTicker>] {
+            let result = request(5).measure_subject(WaitKind::Spin, run_round);
             let reason = result.unwrap_err().to_string();
             assert!(reason.contains("as a driver does"), "{reason}");
         }

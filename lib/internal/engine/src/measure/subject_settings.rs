@@ -5,8 +5,7 @@ use files::report::{SubjectSettings, ThreadSettings};
 use crate::machine::os;
 use crate::measure::program::StartupCosts;
 use crate::scenario::Scenario;
-use crate::subject::ticker::WaitKind;
-use crate::subject::{self, SubjectInfo};
+use crate::subject::{self, RuntimeKind, WaitKind};
 
 /// Returns the settings of a scenario, which is given with its index in the plan. A built-in
 /// subject has those of the calling thread, which measures, or inherits them. `None` if they are not
@@ -16,14 +15,18 @@ pub fn subject_settings(
     index: usize,
     starts: &StartupCosts,
 ) -> Option<SubjectSettings> {
-    let Some(SubjectInfo { name, .. }) = scenario.subject.as_builtin() else {
+    let Some(subject) = scenario.subject.as_builtin() else {
         return starts.settings(index);
     };
-    // A script has no thread.
-    let wait_kind = subject::wait_kind(name)?;
+    if subject.runtime_kind == RuntimeKind::Script {
+        // A script has no thread.
+        return None;
+    }
     let own = os::own_settings();
     let settings = ThreadSettings {
-        timer_slack_ns: own.timer_slack_ns.map(|slack_ns| applied_slack_ns(wait_kind, slack_ns)),
+        timer_slack_ns: own
+            .timer_slack_ns
+            .map(|slack_ns| applied_slack_ns(subject.wait_kind, slack_ns)),
         affinity: scenario.cpu.map(|cpu| vec![cpu]).or(own.affinity),
         threads: 1,
         ..own
@@ -44,10 +47,11 @@ fn applied_slack_ns(wait_kind: WaitKind, thread_slack_ns: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::parse_subject;
 
     #[test]
     fn slack_applies_to_timeouts_only() {
-        let applied = |name| applied_slack_ns(subject::wait_kind(name).unwrap(), 50_000);
+        let applied = |name| applied_slack_ns(parse_subject(name).unwrap().wait_kind, 50_000);
         let names = ["os-interval", "tokio-interval", "tokio-sleep-reused", "nanosleep", "spin"];
         assert_eq!(names.map(applied), [0, 50_000, 50_000, 1, 0]);
     }

@@ -25,7 +25,8 @@ use crate::measure::why::{
     InstanceWakeups, ParkDetection, RoundProfiler, ThreadWakeup, WakeupNotes,
 };
 use crate::scenario::Runtime;
-use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, WaitKind};
+use crate::subject::WaitKind;
+use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
 
 /// Time from the start of the loop to the first deadline, before the random phase. It is sufficient
 /// to arm the timer and to fall asleep.
@@ -40,6 +41,8 @@ pub struct RoundSetup {
     /// Deadline of tick 0. Unless set, it follows from the lead time and the phase.
     pub start: Option<Instant>,
     pub last_tick: u64,
+    /// Wait of the subject's thread.
+    pub wait_kind: WaitKind,
     /// A recorder per instance.
     pub recorders: Vec<Recorder>,
     /// The tokio runtime to use; ignored by other subjects.
@@ -60,14 +63,11 @@ pub struct RoundSetup {
 }
 
 impl RoundSetup {
-    /// Returns the schedules of the instances, whose starts are spread over the period.
+    /// Returns the deadline of tick 0 of the first instance.
     #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
-    fn schedules(&self, instances: u32) -> Vec<Schedule> {
+    fn first_deadline(&self, instances: u32) -> Instant {
         let lead_time = LEAD_TIME + LEAD_TIME_PER_INSTANCE * instances;
-        let start = self.start.unwrap_or_else(|| Instant::now() + lead_time + self.phase);
-        let period = self.period;
-        let schedule = |i: u32| Schedule { start: start + period * i / instances, period };
-        (0..instances).map(schedule).collect()
+        self.start.unwrap_or_else(|| Instant::now() + lead_time + self.phase)
     }
 
     fn usage_probe(&self) -> UsageProbe {
@@ -93,7 +93,6 @@ pub struct RawRound {
     /// Usage between two ticks; `None` if the round ended before the second one.
     pub usage: Option<UsageSpan>,
     pub backend: String,
-    pub wait_kind: WaitKind,
 }
 
 /// Recording of one instance, before any conversion.
@@ -150,10 +149,10 @@ pub fn record_unpark(count: u64) {
 
 /// Runs a round with a single instance, or with several one after the other.
 pub async fn run_loop<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
-    let (round, tickers, instances) = RunningRound::new::<S>(setup)?;
-    let mut recordings = Vec::with_capacity(instances.len());
-    for (ticker, instance) in tickers.into_iter().zip(instances) {
-        recordings.push(tick(ticker, instance).await?);
+    let (round, loops) = RunningRound::start::<S>(setup)?;
+    let mut recordings = Vec::with_capacity(loops.len());
+    for instance in loops {
+        recordings.push(tick(instance).await?);
     }
     Ok(round.finish(recordings))
 }
@@ -163,11 +162,11 @@ pub async fn run_loops<S>(setup: RoundSetup) -> io::Result<RawRound>
 where
     S: Subject<Ticker: Ticker<Event: Send> + Send>,
 {
-    let (round, tickers, instances) = RunningRound::new::<S>(setup)?;
-    let mut recordings = Vec::with_capacity(instances.len());
-    let mut tasks = Vec::with_capacity(instances.len());
-    for (ticker, instance) in tickers.into_iter().zip(instances) {
-        tasks.push(tokio::spawn(tick(ticker, instance)));
+    let (round, loops) = RunningRound::start::<S>(setup)?;
+    let mut recordings = Vec::with_capacity(loops.len());
+    let mut tasks = Vec::with_capacity(loops.len());
+    for instance in loops {
+        tasks.push(tokio::spawn(tick(instance)));
     }
     for task in tasks {
         recordings.push(task.await.map_err(io::Error::other)??);
@@ -183,55 +182,55 @@ pub struct RunningRound {
     load_cpu: LoadCpuTime,
     /// CPU time of the load before the round.
     load_cpu_before_ns: u64,
-    wait_kind: WaitKind,
     long_wait: Option<LongWait>,
 }
 
 impl RunningRound {
-    /// Starts a round. Returns its state and, for each instance, the ticker and the rest of its loop.
-    fn new<S: Subject>(setup: RoundSetup) -> io::Result<(Self, Vec<S::Ticker>, Vec<Instance>)> {
-        let (mut round, instances) = Self::start(setup, S::PARKS_UNTIL_DUE, S::WAIT_KIND)?;
-        let tickers = S::tickers(&schedules(&instances))?;
-        if let Some(ticker) = tickers.first() {
-            round.backend = ticker.backend();
-        }
-        Ok((round, tickers, instances))
-    }
-
-    /// Starts the cost meter and prepares the instances.
-    fn start(
+    /// Starts a round: its cost meter, then the tickers. Returns its state and, for each instance,
+    /// the rest of its loop.
+    fn start<S: Subject>(
         mut setup: RoundSetup,
-        parks_until_due: bool,
-        wait_kind: WaitKind,
-    ) -> io::Result<(Self, Vec<Instance>)> {
+    ) -> io::Result<(Self, Vec<InstanceLoop<S::Ticker>>)> {
         let recorders = std::mem::take(&mut setup.recorders);
-        let count = u32::try_from(recorders.len()).map_err(io::Error::other)?;
         let load_cpu_before_ns = setup.load_cpu.ns();
         let cost_meter = CostMeter::start_in(setup.cost_scope);
         let start_anchor = Anchor::take();
         let long_wait = LongWait::begin(setup.period);
-        let settings = LoopSettings { last_tick: setup.last_tick, parks_until_due, long_wait };
+        let settings = LoopSettings {
+            last_tick: setup.last_tick,
+            parks_until_due: S::PARKS_UNTIL_DUE,
+            long_wait,
+        };
         UNPARK_COUNT.set(None);
-        let parks = ParkDetection::new(wait_kind, tokio::runtime::Handle::try_current().is_ok());
-        let mut instances = Vec::with_capacity(recorders.len());
-        for (schedule, recorder) in setup.schedules(count).into_iter().zip(recorders) {
-            let hooks = setup.hooks(schedule, &start_anchor, parks);
-            let recording = Recording::new(schedule.start, recorder);
-            let stop = Arc::clone(&setup.stop);
-            // One instance reads the usage of all.
-            let usage_probe = instances.is_empty().then(|| setup.usage_probe());
-            instances.push(Instance { schedule, recording, settings, stop, hooks, usage_probe });
+        let has_tokio = tokio::runtime::Handle::try_current().is_ok();
+        let parks = ParkDetection::new(setup.wait_kind, has_tokio);
+        let count = u32::try_from(recorders.len()).map_err(io::Error::other)?;
+        let first_deadline = setup.first_deadline(count);
+        let create_ticker = S::ticker_factory()?;
+        let mut loops = Vec::with_capacity(recorders.len());
+        for (i, recorder) in (0..count).zip(recorders) {
+            // The starts are spread over the period.
+            let start = first_deadline + setup.period * i / count;
+            let schedule = Schedule { start, period: setup.period };
+            loops.push(InstanceLoop {
+                recording: Recording::new(start, recorder),
+                settings,
+                stop: Arc::clone(&setup.stop),
+                hooks: setup.hooks(schedule, &start_anchor, parks),
+                // One instance reads the usage of all.
+                usage_probe: (i == 0).then(|| setup.usage_probe()),
+                ticker: create_ticker(schedule)?,
+            });
         }
         let round = Self {
             cost_meter,
             start_anchor,
-            backend: String::new(),
+            backend: loops.first().map(|first| first.ticker.backend()).unwrap_or_default(),
             load_cpu: setup.load_cpu,
             load_cpu_before_ns,
-            wait_kind,
             long_wait,
         };
-        Ok((round, instances))
+        Ok((round, loops))
     }
 
     /// Ends the round.
@@ -249,24 +248,18 @@ impl RunningRound {
             end_anchor,
             cost: Cost { load_cpu_ns, ..cost },
             backend: self.backend,
-            wait_kind: self.wait_kind,
         }
     }
 }
 
-/// One instance of the subject: everything its loop needs except its ticker.
-struct Instance {
-    schedule: Schedule,
+/// The loop of one instance of the subject.
+struct InstanceLoop<T> {
+    ticker: T,
     recording: Recording,
     settings: LoopSettings,
     stop: Arc<AtomicBool>,
     hooks: LoopHooks,
     usage_probe: Option<UsageProbe>,
-}
-
-/// Returns the schedule of each instance.
-fn schedules(instances: &[Instance]) -> Vec<Schedule> {
-    instances.iter().map(|instance| instance.schedule).collect()
 }
 
 /// Settings of a loop.
@@ -313,8 +306,9 @@ impl LoopHooks {
 }
 
 /// Runs a ticker until its last tick or until `stop` is set.
-async fn tick<T: Ticker>(ticker: T, instance: Instance) -> io::Result<Recording> {
-    let Instance { mut recording, settings, stop, mut hooks, mut usage_probe, .. } = instance;
+async fn tick<T: Ticker>(instance: InstanceLoop<T>) -> io::Result<Recording> {
+    let InstanceLoop { ticker, mut recording, settings, stop, mut hooks, mut usage_probe } =
+        instance;
     let mut ticker = pin!(ticker);
     let mut next = 0;
     loop {

@@ -11,11 +11,12 @@ use crate::scenario::round_length::{self, RoundLength};
 use crate::scenario::scenario_error::ScenarioError;
 use crate::scenario::tokio_runtime::Runtime;
 use crate::scenario::{Scenario, deduplicate};
+use crate::subject::SubjectInfo;
 use crate::subject::target::Target;
-use crate::subject::{self, SubjectInfo};
 use cli::exit::{self, usage};
 use cli::units;
 use cli::words::prefix_or_empty;
+use files::subjects::{DefaultSelection, SLEEPING_CONTROL, defaults_of};
 
 pub const DEFAULT_PERIOD: Duration = Duration::from_nanos(defaults::PERIOD_NS);
 /// Maximum number of instances. A larger number is probably a typing error.
@@ -161,12 +162,10 @@ impl ScenarioArgs {
     /// Returns the given programs and subjects, or the default subjects: for several CPUs at once,
     /// only the control, which shows the CPUs themselves.
     fn targets(&self) -> Vec<Target> {
-        let is_default = |subject: &&SubjectInfo| match self.cpus {
-            Some(_) => subject.name == defaults::EACH_CPU_SUBJECT,
-            None => subject.default,
-        };
         let subjects = match &self.subjects[..] {
-            [] if self.commands.is_empty() => subject::ALL.iter().filter(is_default).collect(),
+            [] if !self.commands.is_empty() => Vec::new(),
+            [] if self.cpus.is_some() => vec![SLEEPING_CONTROL],
+            [] => defaults_of(DefaultSelection::Run).collect(),
             subjects => subjects.to_vec(),
         };
         let programs = self.commands.iter().cloned().map(Target::Program);

@@ -10,6 +10,7 @@ use clap::{Arg, Command};
 use crate::scenario::scenario_error::ScenarioError;
 use crate::subject::{self, SubjectInfo, script};
 use cli::completion::with_examples;
+use files::subjects::SCRIPTED;
 
 /// The subjects that match a name or a glob (`*`, `?`), in the order of the table. `all` matches
 /// every subject.
@@ -27,7 +28,7 @@ impl FromStr for Subjects {
         let mut matches: Vec<_> = subject::ALL.iter().filter(is_match).collect();
         if matches.len() > 1 {
             // A pattern that matches several subjects selects only those available here.
-            matches.retain(|e| subject::check_available(e.name).is_ok());
+            matches.retain(|e| subject::check_available(e).is_ok());
         }
         if matches.is_empty() {
             return Err(ScenarioError::UnknownSubject(pattern.to_owned()));
@@ -77,9 +78,8 @@ impl Subjects {
     pub fn union(patterns: impl IntoIterator<Item = Self>) -> Vec<&'static SubjectInfo> {
         let mut subjects: Vec<&'static SubjectInfo> =
             patterns.into_iter().flat_map(|subjects| subjects.0).collect();
-        subjects.sort_by_key(|subject| {
-            subject::ALL.iter().chain(&script::SUBJECTS).position(|e| e == *subject)
-        });
+        subjects
+            .sort_by_key(|subject| subject::ALL.iter().chain(SCRIPTED).position(|e| e == *subject));
         subjects.dedup();
         subjects
     }

@@ -146,7 +146,7 @@ fn unknown_subjects_suggest_similar_names() {
     let far = "wibble".parse::<Subjects>().unwrap_err().to_string();
     assert_eq!(far, "unknown subject \"wibble\"; `osjitter list` shows all");
     assert_eq!("*sleep*".parse::<Subjects>().unwrap().0.len(), 5);
-    let available = subject::ALL.iter().filter(|e| subject::check_available(e.name).is_ok());
+    let available = subject::ALL.iter().filter(|e| subject::check_available(e).is_ok());
     assert_eq!("all".parse::<Subjects>().unwrap().0.len(), available.count());
     assert_eq!(parse_subject("spi?").unwrap().name, "spin");
     assert!(parse_subject("tokio-*").unwrap_err().to_string().contains("several subjects"));

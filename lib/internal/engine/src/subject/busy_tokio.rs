@@ -9,7 +9,7 @@ use std::time::Instant;
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time;
 
-use crate::subject::ticker::{Schedule, Subject, Ticker, WaitKind, poll_wait_of_interval};
+use crate::subject::ticker::{Schedule, Subject, Ticker, poll_wait_of_interval};
 
 /// A task that reads the clock and yields until the deadline, which keeps tokio from parking.
 ///
@@ -21,7 +21,6 @@ pub struct Yielding(Schedule);
 
 impl Subject for Yielding {
     const PARKS_UNTIL_DUE: bool = false;
-    const WAIT_KIND: WaitKind = WaitKind::Spin;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -58,7 +57,6 @@ pub struct IntervalWithYieldingTask {
 
 impl Subject for IntervalWithYieldingTask {
     const PARKS_UNTIL_DUE: bool = false;
-    const WAIT_KIND: WaitKind = WaitKind::Spin;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use busypoll::{ParkBackend, Parking, Runtime};
 
-use crate::subject::ticker::{Schedule, Subject, Ticker, WaitKind, poll_wait_of_interval};
+use crate::subject::ticker::{Schedule, Subject, Ticker, poll_wait_of_interval};
 
 /// A subject that runs on a busypoll runtime.
 pub trait OnBusypoll: Subject {
@@ -16,7 +16,6 @@ pub trait OnBusypoll: Subject {
 
 /// Behaviour of a runtime while no task is ready.
 pub trait IdleBehaviour: 'static {
-    const WAIT_KIND: WaitKind;
     const BACKEND: &'static str;
     fn runtime() -> io::Result<Runtime>;
 }
@@ -25,7 +24,6 @@ pub trait IdleBehaviour: 'static {
 pub struct Spinning;
 
 impl IdleBehaviour for Spinning {
-    const WAIT_KIND: WaitKind = WaitKind::Spin;
     const BACKEND: &'static str = "busypoll, spinning";
 
     fn runtime() -> io::Result<Runtime> {
@@ -37,7 +35,6 @@ impl IdleBehaviour for Spinning {
 pub struct Parked;
 
 impl IdleBehaviour for Parked {
-    const WAIT_KIND: WaitKind = WaitKind::Timer;
     const BACKEND: &'static str = "busypoll, parked";
 
     fn runtime() -> io::Result<Runtime> {
@@ -49,7 +46,6 @@ impl IdleBehaviour for Parked {
 pub struct ParkedOnIoUring;
 
 impl IdleBehaviour for ParkedOnIoUring {
-    const WAIT_KIND: WaitKind = WaitKind::Timer;
     const BACKEND: &'static str = "busypoll, parked in io_uring_enter";
 
     fn runtime() -> io::Result<Runtime> {
@@ -74,7 +70,6 @@ impl<I: IdleBehaviour> OnBusypoll for Interval<I> {
 impl<I: IdleBehaviour> Subject for Interval<I> {
     // busypoll has no hook at the end of a park.
     const PARKS_UNTIL_DUE: bool = false;
-    const WAIT_KIND: WaitKind = I::WAIT_KIND;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {

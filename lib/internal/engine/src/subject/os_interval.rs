@@ -95,13 +95,12 @@ impl Subject for Grouped {
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        let mut tickers = Self::tickers(&[schedule])?;
-        Ok(tickers.remove(0))
+        Self::ticker_factory()?(schedule)
     }
 
-    fn tickers(schedules: &[Schedule]) -> io::Result<Vec<Self>> {
+    fn ticker_factory() -> io::Result<impl Fn(Schedule) -> io::Result<Self>> {
         let group = IntervalGroup::new()?;
-        Ok(schedules.iter().map(|s| Self(group.interval_at(s.start.into(), s.period))).collect())
+        Ok(move |s: Schedule| Ok(Self(group.interval_at(s.start.into(), s.period))))
     }
 }
 

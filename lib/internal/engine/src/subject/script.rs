@@ -41,18 +41,12 @@ use std::sync::OnceLock;
 use jitterstat::sample::{Grid, Wakeup};
 use serde::Deserialize;
 
-use crate::subject::subject_info::{RuntimeKind, SubjectInfo};
+use files::subjects::{SCRIPTED, SLEEPING_CONTROL, SubjectInfo};
 
 const FILE_VARIABLE: &str = "OSJITTER_SCRIPT";
 
-pub static SUBJECTS: [SubjectInfo; 3] =
-    [scripted("scripted"), scripted("scripted-b"), scripted("scripted-c")];
-/// The control of a scripted subject, which replaces `nanosleep`.
-pub static CONTROL: SubjectInfo = scripted("nanosleep");
-
-const fn scripted(name: &'static str) -> SubjectInfo {
-    SubjectInfo { name, about: "plays a script", runtime_kind: RuntimeKind::Script, default: false }
-}
+/// The control of a scripted subject, which replaces the control that sleeps.
+pub static CONTROL: SubjectInfo = SubjectInfo { name: SLEEPING_CONTROL.name, ..SCRIPTED[0] };
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -142,7 +136,7 @@ fn read_scripts() -> Result<Scripts, String> {
 ///
 /// Returns an error if the file cannot be read or has no script for the subject.
 pub fn find(name: &str) -> Result<Option<&'static SubjectInfo>, String> {
-    let Some(entry) = SUBJECTS.iter().find(|e| e.name == name) else { return Ok(None) };
+    let Some(entry) = SCRIPTED.iter().find(|e| e.name == name) else { return Ok(None) };
     match scripts()?.keys().any(|key| key.split('@').next() == Some(name)) {
         true => Ok(Some(entry)),
         false => Err(format!(

@@ -1,8 +1,8 @@
 //! The target of a measurement: a built-in subject or a program of the user.
 
+use files::subjects::{self, SubjectInfo};
+
 use crate::program::Program;
-use crate::subject::subject_info::SubjectInfo;
-use crate::subject::{ALL, script};
 
 /// The target of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,9 +20,7 @@ impl Target {
             Self::Builtin(entry) => entry.name.to_owned(),
             Self::Program(program) => {
                 let name = program.name();
-                let is_builtin =
-                    ALL.iter().chain(&script::SUBJECTS).any(|entry| entry.name == name);
-                if is_builtin { format!("{name}-command") } else { name }
+                if subjects::find(&name).is_some() { format!("{name}-command") } else { name }
             }
         }
     }

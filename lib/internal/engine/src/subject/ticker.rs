@@ -41,19 +41,6 @@ pub struct Delivered {
     pub expirations: u64,
 }
 
-/// Kind of wait of a thread until a tick is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitKind {
-    /// A timer of the kernel, to which timer slack does not apply.
-    Timer,
-    /// A timeout of the kernel in whole milliseconds, computed by a wheel of milliseconds.
-    Wheel,
-    /// A sleep of the kernel.
-    Sleep,
-    /// A busy loop on the clock.
-    Spin,
-}
-
 /// A periodic timer under test.
 pub trait Ticker: 'static {
     /// Result of a wait. It is converted to a [`Delivered`] after the time stamp.
@@ -107,21 +94,15 @@ pub trait Subject: 'static {
     /// Whether the runtime parks until the tick is due, so that the end of the park is part of the
     /// path of the tick.
     const PARKS_UNTIL_DUE: bool = true;
-    /// Kind of wait of the thread.
-    const WAIT_KIND: WaitKind = WaitKind::Timer;
     type Ticker: Ticker;
 
     /// Creates a ticker inside the runtime on which it will run.
     fn ticker(schedule: Schedule) -> io::Result<Self::Ticker>;
 
-    /// Creates several tickers that tick concurrently. Subjects whose tickers share state override
-    /// this.
-    fn tickers(schedules: &[Schedule]) -> io::Result<Vec<Self::Ticker>> {
-        let mut tickers = Vec::with_capacity(schedules.len());
-        for schedule in schedules {
-            tickers.push(Self::ticker(*schedule)?);
-        }
-        Ok(tickers)
+    /// Returns a function that creates the tickers of a round, which tick concurrently. Subjects
+    /// whose tickers share state override this.
+    fn ticker_factory() -> io::Result<impl Fn(Schedule) -> io::Result<Self::Ticker>> {
+        Ok(Self::ticker)
     }
 }
 

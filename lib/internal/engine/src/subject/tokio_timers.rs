@@ -9,9 +9,7 @@ use std::task::{Context, Poll};
 use tokio::time;
 
 use crate::subject::behaviour::Behaviour;
-use crate::subject::ticker::{
-    Delivered, Schedule, Subject, Ticker, WaitKind, poll_wait_of_interval,
-};
+use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, poll_wait_of_interval};
 
 const WHEEL: &str = "tokio timer wheel";
 
@@ -23,7 +21,6 @@ pub struct Interval<B> {
 }
 
 impl<B: Behaviour> Subject for Interval<B> {
-    const WAIT_KIND: WaitKind = WaitKind::Wheel;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -56,7 +53,6 @@ pin_project_lite::pin_project! {
 }
 
 impl Subject for SleepPerTick {
-    const WAIT_KIND: WaitKind = WaitKind::Wheel;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -100,7 +96,6 @@ pin_project_lite::pin_project! {
 }
 
 impl Subject for SleepReused {
-    const WAIT_KIND: WaitKind = WaitKind::Wheel;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -134,7 +129,6 @@ pub struct SleepReusedBoxed {
 }
 
 impl Subject for SleepReusedBoxed {
-    const WAIT_KIND: WaitKind = WaitKind::Wheel;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -171,7 +165,6 @@ pin_project_lite::pin_project! {
 }
 
 impl Subject for Timeout {
-    const WAIT_KIND: WaitKind = WaitKind::Wheel;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {

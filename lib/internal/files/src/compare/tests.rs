@@ -102,7 +102,7 @@ fn run(machine: &mut Machine, started_utc: &str, n: usize, medians_ns: &[(&str, 
             rounds.push(machine.round(*median_ns));
         }
     }
-    let runtime = |name: &str| (name != CONTROL).then_some("current-thread");
+    let runtime = |name: &str| (name != SLEEPING_CONTROL.name).then_some("current-thread");
     let subjects: Vec<Value> = medians_ns
         .iter()
         .zip(&rounds)
@@ -308,8 +308,8 @@ fn equal_subjects_seldom_differ() {
 #[test]
 fn control_reveals_slower_machine() {
     let (mut machine, mut slower) = (Machine::new(3), Machine::new(4));
-    let before = run(&mut machine, "then", 40, &[(CONTROL, 10e3), ("it", 14e3)]);
-    let after = run(&mut slower, "now", 40, &[(CONTROL, 20e3), ("it", 28e3)]);
+    let before = run(&mut machine, "then", 40, &[(SLEEPING_CONTROL.name, 10e3), ("it", 14e3)]);
+    let after = run(&mut slower, "now", 40, &[(SLEEPING_CONTROL.name, 20e3), ("it", 28e3)]);
     let compared = compare(chosen(&before, "it"), chosen(&after, "it")).unwrap();
     assert_eq!(compared.method, Method::TwoRuns);
     let p50 = percentile(&compared, "p50");
@@ -320,7 +320,9 @@ fn control_reveals_slower_machine() {
         (Finding::NoDifferenceShown, 40, 40),
         "{relative:?}"
     );
-    let controls = compare(chosen(&before, CONTROL), chosen(&after, CONTROL)).unwrap();
+    let controls =
+        compare(chosen(&before, SLEEPING_CONTROL.name), chosen(&after, SLEEPING_CONTROL.name))
+            .unwrap();
     assert!(
         percentile(&controls, "p50").beside_control.is_none(),
         "a control is not compared relative to itself"

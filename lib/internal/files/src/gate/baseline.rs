@@ -12,14 +12,13 @@ use crate::environment::{Difference, EnvironmentKey, format_ns};
 use crate::file::{File, Flaw, Invalid};
 use crate::model::model;
 use crate::report::{Histogram, Tool};
+use crate::subjects::SLEEPING_CONTROL;
 use jitterstat::gate::decision::{self, QUIET_SHARE};
 use jitterstat::gate::round::{self, Pair};
 use jitterstat::stall;
 
 /// Value of [`Baseline::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.baseline/1";
-/// The subject that serves as the control.
-pub const CONTROL: &str = "nanosleep";
 /// Default number of pairs of rounds in a session.
 pub const SESSION_PAIRS: u64 = 200;
 /// Maximum number of sessions in a file.
@@ -148,7 +147,7 @@ impl SessionDesign {
         Self {
             subject: subject.to_owned(),
             runtime,
-            control: CONTROL.to_owned(),
+            control: SLEEPING_CONTROL.name.to_owned(),
             period_ns: design.period_ns,
             round_ticks: design.round_ticks,
             warmup_ticks: design.warmup_ticks,
@@ -227,7 +226,7 @@ mod tests {
         let scenario = SessionDesign {
             subject: "os-interval".into(),
             runtime: Some("current-thread".into()),
-            control: CONTROL.into(),
+            control: SLEEPING_CONTROL.name.into(),
             period_ns: 500_000,
             round_ticks: 250,
             warmup_ticks: 20,

@@ -195,10 +195,11 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::baseline::{CONTROL, SessionPair};
+    use crate::gate::baseline::SessionPair;
     use crate::gate::round_record::RoundRecord;
     use crate::gate::verdict::Mode;
     use crate::report::Tool;
+    use crate::subjects::SLEEPING_CONTROL;
     use jitterstat::stats::random::SplitMix64;
 
     const PERIOD_NS: u64 = 500_000;
@@ -207,7 +208,7 @@ mod tests {
         SessionDesign {
             subject: "os-interval".into(),
             runtime: None,
-            control: CONTROL.into(),
+            control: SLEEPING_CONTROL.name.into(),
             period_ns: PERIOD_NS,
             round_ticks: 250,
             warmup_ticks: 20,

@@ -4,22 +4,6 @@
 pub const PERIOD_NS: u64 = 500_000;
 /// Number of ticks to record of a scenario.
 pub const TICKS: u64 = 10_000;
-/// Subjects of a plan without any subject or program, in the order of `osjitter list`.
-pub const SUBJECTS: [&str; 8] = [
-    "os-interval",
-    "os-interval-precise",
-    "periodic-interval",
-    "tokio-interval",
-    "tokio-sleep-reused",
-    "tokio-timeout",
-    "nanosleep",
-    "spin",
-];
-/// Subjects that are measured with a program of the user: the tickers of osinterval and tokio, and
-/// two controls.
-pub const PROGRAM_COMPANIONS: [&str; 4] = ["os-interval", "tokio-interval", "nanosleep", "spin"];
-/// Subject that is measured on several CPUs at once.
-pub const EACH_CPU_SUBJECT: &str = "nanosleep";
 
 /// Minimum number of rounds of a plan that has enough ticks.
 const MIN_ROUNDS: u64 = 10;

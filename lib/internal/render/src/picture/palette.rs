@@ -1,16 +1,19 @@
 //! Signs of series that readers can distinguish even if they are colour-blind: a colour of the
 //! Okabe-Ito set, a shape and a dash.
 //!
-//! A name has the same sign on every page and in every version: known names by a table, others by a
-//! hash. If two would look alike on one page, the one that is later in the alphabet gets another
+//! A name has the same sign on every page and in every version: subjects by their table, other names
+//! by a hash. If two would look alike on one page, the one that is later in the alphabet gets another
 //! sign.
 
 use std::collections::BTreeMap;
 
+use files::subjects;
+#[cfg(doc)]
+use files::subjects::Colour;
+
 pub type Rgb = (u8, u8, u8);
 
-/// The eight colours of Okabe and Ito, "Color Universal Design", 2008, with grey instead of yellow,
-/// which fades on white.
+/// The values of the colours, in the order of [`Colour`].
 const COLOURS: [Rgb; 8] = [
     (0, 114, 178),
     (230, 159, 0),
@@ -21,14 +24,6 @@ const COLOURS: [Rgb; 8] = [
     (0, 0, 0),
     (130, 130, 130),
 ];
-const BLUE: usize = 0;
-const ORANGE: usize = 1;
-const GREEN: usize = 2;
-const PINK: usize = 3;
-const SKY: usize = 4;
-const VERMILION: usize = 5;
-const BLACK: usize = 6;
-const GREY: usize = 7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -67,35 +62,6 @@ type Slot = (usize, usize);
 
 /// Number of combinations of shape and dash.
 const FORMS: usize = SHAPES.len() * DASHES.len();
-
-/// The signs of known names. Subjects measured by default have different colours, subjects whose
-/// curves tend to coincide have different dashes, and variants of a subject share its colour.
-const KNOWN: [(&str, Slot); 24] = [
-    ("os-interval", (BLUE, 0)),
-    ("os-interval-delay", (BLUE, 4)),
-    ("os-interval-skip", (BLUE, 8)),
-    ("os-interval-group", (BLUE, 5)),
-    ("os-sleep", (BLUE, 1)),
-    ("os-timeout", (BLUE, 6)),
-    ("os-interval-precise", (GREEN, 2)),
-    ("os-interval-spin", (GREEN, 7)),
-    ("periodic-interval", (SKY, 4)),
-    ("tokio-interval", (VERMILION, 2)),
-    ("tokio-interval-delay", (VERMILION, 4)),
-    ("tokio-interval-skip", (VERMILION, 6)),
-    ("tokio-sleep", (ORANGE, 0)),
-    ("tokio-sleep-reused", (ORANGE, 4)),
-    ("tokio-sleep-reused-boxed", (ORANGE, 8)),
-    ("tokio-timeout", (PINK, 6)),
-    ("tokio-busy", (PINK, 1)),
-    ("tokio-busy-interval", (PINK, 5)),
-    ("busypoll-interval", (SKY, 6)),
-    ("busypoll-parked", (SKY, 1)),
-    ("busypoll-io-uring", (SKY, 5)),
-    ("nanosleep", (GREY, 3)),
-    ("spin", (BLACK, 7)),
-    ("scripted", (GREEN, 4)),
-];
 
 /// Returns the sign of a slot. Forms 0 to 2 are solid, 3 to 5 dashed, 6 to 8 dotted.
 fn sign((colour, form): Slot) -> Sign {
@@ -197,7 +163,8 @@ fn cycle(first: usize, n: usize) -> impl Iterator<Item = usize> {
 }
 
 fn known_slot(name: &str) -> Option<Slot> {
-    KNOWN.iter().find(|(known, _)| *known == name).map(|(_, slot)| *slot)
+    let (colour, form) = subjects::find(name)?.sign?;
+    Some((colour as usize, form))
 }
 
 /// Hashes a name to a slot with FNV-1a (64 bits), which is the same on every machine and in every
@@ -216,6 +183,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use files::subjects::{Colour, SUBJECTS};
+
+    /// Returns the names of all subjects, each of which has a sign of its own.
+    fn known_names() -> Vec<(&'static str, usize)> {
+        assert!(SUBJECTS.iter().all(|subject| subject.sign.is_some()));
+        SUBJECTS.iter().map(|subject| (subject.name, 0)).collect()
+    }
 
     fn assert_all_differ(names: &[(&str, usize)]) {
         let signs = Signs::from_names(names.iter().copied());
@@ -229,11 +203,10 @@ mod tests {
     #[test]
     fn signs_are_stable() {
         let alone = Signs::from_names([("os-interval", 0)]).sign("os-interval", 0);
-        let crowd = Signs::from_names(
-            KNOWN.iter().map(|(name, _)| (*name, 0)).chain([("aaa", 0), ("os-interval", 1)]),
-        );
+        let crowd =
+            Signs::from_names(known_names().into_iter().chain([("aaa", 0), ("os-interval", 1)]));
         assert_eq!(crowd.sign("os-interval", 0), alone);
-        assert_eq!(alone.colour, COLOURS[BLUE]);
+        assert_eq!(alone.colour, COLOURS[Colour::Blue as usize]);
         let unlisted = |other| Signs::from_names([("mine", 0), (other, 0)]).sign("mine", 0);
         assert_eq!(unlisted("os-interval"), unlisted("tokio-busy"));
         assert_ne!(
@@ -245,7 +218,7 @@ mod tests {
 
     #[test]
     fn signs_on_a_page_differ() {
-        assert_all_differ(&KNOWN.map(|(name, _)| (name, 0)));
+        assert_all_differ(&known_names());
         let threads: Vec<String> = (0..40).map(|i| format!("cyclictest/thread-{i}")).collect();
         assert_all_differ(&threads.iter().map(|name| (name.as_str(), 0)).collect::<Vec<_>>());
         assert_all_differ(&[

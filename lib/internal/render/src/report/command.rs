@@ -5,6 +5,7 @@ use std::fmt;
 
 use cli::units::format_exact_ns;
 use files::report::{OWN_TOOL, Plan, Report, Scenario, Trace, defaults};
+use files::subjects::{DefaultSelection, SLEEPING_CONTROL, SubjectInfo, defaults_of};
 
 /// A command that repeats the plan in a report next to it, for plans that no flags describe.
 const REPEAT_PLAN: &str = "--plan report.json";
@@ -151,12 +152,12 @@ fn subject_flags(scenarios: &[Scenario]) -> Vec<String> {
     let subjects = distinct(subjects.into_iter());
     let has_program = scenarios.iter().any(|s| s.command.is_some());
     let is_each = scenarios.iter().any(|s| s.cpu.is_some());
-    let default_subjects: &[&str] = match (has_program, is_each) {
-        (true, _) => &defaults::PROGRAM_COMPANIONS,
-        (false, true) => &[defaults::EACH_CPU_SUBJECT],
-        (false, false) => &defaults::SUBJECTS,
+    let default_subjects: Vec<&SubjectInfo> = match (has_program, is_each) {
+        (true, _) => defaults_of(DefaultSelection::Program).collect(),
+        (false, true) => vec![SLEEPING_CONTROL],
+        (false, false) => defaults_of(DefaultSelection::Run).collect(),
     };
-    if subjects == default_subjects {
+    if subjects.iter().eq(default_subjects.iter().map(|subject| &subject.name)) {
         return Vec::new();
     }
     subjects.iter().map(|subject| format!("--subject {subject}")).collect()
@@ -285,9 +286,10 @@ mod tests {
 
     #[test]
     fn defaults_are_left_out() {
-        assert_eq!(command(defaults::SUBJECTS.map(scenario).to_vec()), "osjitter run");
+        let selected = |selection| defaults_of(selection).map(|subject| scenario(subject.name));
+        assert_eq!(command(selected(DefaultSelection::Run).collect()), "osjitter run");
         let mut companions = vec![program(&["./my-loop", "--fast"])];
-        companions.extend(defaults::PROGRAM_COMPANIONS.map(scenario));
+        companions.extend(selected(DefaultSelection::Program));
         assert_eq!(command(companions), "osjitter run -- ./my-loop --fast");
     }
 

@@ -5,6 +5,7 @@ use cli::time::format_time;
 use cli::words::prefix_or_empty;
 use files::fitness::{Cause, Facts, Fitness, Reason, Verdict};
 use files::report::{PERCENTILES, Report, Summary};
+use files::subjects::{SLEEPING_CONTROL, SPINNING_CONTROL};
 
 /// Returns the verdict in a word or two, and its explanation with the remedies of an unfit machine.
 /// `None` if the report was not judged, or if nothing was found and there was no control that could
@@ -16,7 +17,8 @@ pub fn describe_report(report: &Report) -> Option<(&'static str, String)> {
 
 /// Returns the verdict on a report as [`describe_report`] does, without the remedies.
 pub fn describe_causes(report: &Report) -> Option<(&'static str, String)> {
-    let spin = report.subjects.iter().find(|s| s.name == "spin").and_then(|s| s.summary.as_ref());
+    let spin = report.subjects.iter().find(|s| s.name == SPINNING_CONTROL.name);
+    let spin = spin.and_then(|s| s.summary.as_ref());
     explain(report.fitness.as_ref()?, spin)
 }
 
@@ -104,7 +106,8 @@ fn describe_cause(reason: &Reason, facts: &Facts) -> String {
         }
         Cause::Uneven => {
             format!(
-                "{share} of the rounds of nanosleep differ greatly from the rounds next to them"
+                "{share} of the rounds of {} differ greatly from the rounds next to them",
+                SLEEPING_CONTROL.name
             )
         }
     }

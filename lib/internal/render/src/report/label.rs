@@ -9,14 +9,6 @@ use files::report::{Report, Status, Subject};
 
 use crate::picture::palette::{Sign, Signs};
 
-/// The subjects that measure the machine itself.
-const CONTROLS: [&str; 2] = ["nanosleep", "spin"];
-
-/// Whether a subject is a control, which is measured for comparison only.
-pub fn is_control(name: &str) -> bool {
-    CONTROLS.contains(&name)
-}
-
 /// Returns the reason for which a subject has no summary.
 pub fn unmeasured_reason(subject: &Subject) -> &str {
     match &subject.status {

@@ -3,6 +3,7 @@
 
 use files::fitness::spin_gaps;
 use files::report::{Report, Round, Subject};
+use files::subjects::SPINNING_CONTROL;
 
 use crate::report::label::concurrent_cpus;
 
@@ -21,7 +22,7 @@ pub struct Stall {
 
 /// Whether a subject is a spinning control that observes stalls. A load stalls it on purpose.
 pub fn is_observer(subject: &Subject) -> bool {
-    subject.name == "spin" && subject.load.is_none()
+    subject.name == SPINNING_CONTROL.name && subject.load.is_none()
 }
 
 /// Returns all stalls that the spinning controls of a report observed. A control sees only stalls

@@ -5,10 +5,11 @@ use cli::time::{format_share, format_time};
 use cli::words::{pluralize, prefix_or_empty};
 use files::compare::{Conclusion, PairDifference};
 use files::report::{Distribution, Report, Round, Subject, Summary, Warning};
+use files::subjects::{SPINNING_CONTROL, is_control};
 use files::window::TimeInWindow;
 
 use crate::report::cost::core_percent;
-use crate::report::label::{is_control, labels, unmeasured_reason};
+use crate::report::label::{labels, unmeasured_reason};
 use crate::report::ranking::{BehindSubject, RankedGroup, Ranking, Standing};
 use crate::report::trust::{NOT_TRUSTED, Trust};
 use crate::report::{cpus, origin, tradeoff};
@@ -448,8 +449,8 @@ fn describe_controls(report: &Report, lines: &[SubjectLine<'_>], at: &str) -> Op
     }
     let mut described = Vec::new();
     for line in controls {
-        let kind =
-            if line.subject.name == "spin" { "a spinning thread" } else { "a sleeping thread" };
+        let is_spinning = line.subject.name == SPINNING_CONTROL.name;
+        let kind = if is_spinning { "a spinning thread" } else { "a sleeping thread" };
         described.push(format!("{kind} ({}) was {} late", line.name, format_time(line.late)));
     }
     if described.is_empty() {

@@ -3,9 +3,10 @@
 use cli::time::format_share;
 use cli::words::pluralize;
 use files::report::{Report, Subject, Summary};
+use files::subjects::is_control;
 
 use crate::report::cost::per_tick_ci95;
-use crate::report::label::{is_control, labels};
+use crate::report::label::labels;
 
 /// The lateness and the cost of a subject.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,7 +13,7 @@ use crate::machine::os::{self, NotAvailable, Quota, SwitchRing, ThreadStats};
 use crate::measure::why::occupants::CpuRings;
 use crate::measure::why::wakeup_chains::WakeupChains;
 use crate::measure::why::witness::Witnesses;
-use crate::subject::ticker::WaitKind;
+use crate::subject::WaitKind;
 
 /// Number of cycles per tick for which memory is reserved. A task of a load may wake the thread
 /// between ticks.

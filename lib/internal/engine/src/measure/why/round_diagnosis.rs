@@ -16,7 +16,7 @@ use crate::measure::why::occupants::{ThreadNames, mark_occupied};
 use crate::measure::why::profiler::{Profiler, RoundProfiler, ThreadLog};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence, ThreadChains};
 use crate::measure::why::unavailable::Unavailable;
-use crate::subject::ticker::WaitKind;
+use crate::subject::WaitKind;
 use cli::units::ns_after;
 
 /// Maximum time from a timer to its task that counts as usual.

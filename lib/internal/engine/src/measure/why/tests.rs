@@ -16,9 +16,10 @@ use tokio::task::AbortHandle;
 use super::kernel_clock::KernelClock;
 use super::{Profiler, RoundDiagnosis};
 use crate::machine::os;
+use crate::measure::executor::run_on_tokio;
 use crate::measure::round::RoundRequest;
 use crate::scenario::{Length, Scenario, ScenarioArgs, parse_subject};
-use crate::subject::Visitor as _;
+use crate::subject::WaitKind;
 use crate::subject::ticker::{Schedule, Subject, Ticker};
 
 /// A cause of late ticks.
@@ -125,7 +126,8 @@ fn measure_round<C: Cause>(profiler: &Profiler, index: u64) -> RoundDiagnosis {
         profiler: Some(profiler),
         late_watch: None,
     };
-    let round = request.on_tokio::<DelayedInterval<C>>().expect("the round can be measured");
+    let round = request.measure_subject(WaitKind::Timer, run_on_tokio::<DelayedInterval<C>>);
+    let round = round.expect("the round can be measured");
     round.diagnosis.expect("the round was profiled")
 }
 

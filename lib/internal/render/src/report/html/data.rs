@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use files::report::{Report, Round, Subject};
+use files::subjects::is_control;
 use serde_json::{Value, json};
 
 use crate::picture::nines;
 use crate::picture::palette::{Dash, Sign};
 use crate::report::cost::{core_percent, per_tick_ci95};
-use crate::report::label::{concurrent_cpus, is_control};
+use crate::report::label::concurrent_cpus;
 use crate::report::ranking::Ranking;
 use crate::report::stalls;
 use crate::report::trust::Trust;

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use cli::units::format_exact_ns;
 use cli::wrap::wrap;
 use files::report::{Report, Subject};
+use files::subjects::is_control;
 use plotters::prelude::*;
 
 use crate::picture::canvas::{
@@ -20,7 +21,7 @@ use crate::picture::canvas::{
     draw_small_print, file_name, small_print_height,
 };
 use crate::picture::palette::Sign;
-use crate::report::label::{is_control, labels, signs};
+use crate::report::label::{labels, signs};
 use crate::report::ranking::Ranking;
 use crate::report::tradeoff::Point;
 use crate::report::trust::Trust;

@@ -7,6 +7,7 @@ use cli::time::{format_time, format_unsigned_time};
 use cli::units::format_exact_ns;
 use files::fitness::MIN_GAP_NS;
 use files::report::{Report, Subject, Summary};
+use files::subjects::is_control;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -17,7 +18,7 @@ use crate::picture::canvas::{
 };
 use crate::picture::columns::{Column, reduce};
 use crate::picture::palette::Sign;
-use crate::report::label::{concurrent_cpus, is_control};
+use crate::report::label::concurrent_cpus;
 use crate::report::ranking::Ranking;
 use crate::report::stalls::{self, STALLED_ROUND_NOTE, Stall};
 use crate::report::svg::timeline::Timeline;

@@ -1,4 +1,4 @@
-//! Controls on a bare thread, which show the timing that the machine can currently provide.
+//! Bare threads, which show the timing that the machine can currently provide.
 
 use std::io;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use files::fitness::SPIN_LEAD_NS;
 
 use crate::machine::os;
 use crate::subject::sliced_wait;
-use crate::subject::ticker::{Schedule, Subject, Ticker, WaitKind};
+use crate::subject::ticker::{Schedule, Subject, Ticker};
 
 /// A thread that sleeps until each deadline: on Linux with `clock_nanosleep` in absolute mode.
 pub struct Nanosleep {
@@ -37,7 +37,6 @@ fn sleep(
 pub const CONTROL_SLACK_NS: u64 = 1;
 
 impl Subject for Nanosleep {
-    const WAIT_KIND: WaitKind = WaitKind::Sleep;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -109,7 +108,6 @@ pub struct Spin {
 const SPIN_LEAD: Duration = Duration::from_nanos(SPIN_LEAD_NS);
 
 impl Subject for Spin {
-    const WAIT_KIND: WaitKind = WaitKind::Spin;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
