@@ -158,7 +158,7 @@ fn ns_per_step(clock: &str) -> f64 {
 fn measure_costs(threads: u64, tally: &mut Tally) -> Vec<Cost> {
     let clocks = costed_clocks();
     let barrier = Barrier::new(threads as usize);
-    let per_thread = run_on_threads(threads, &|_| measure_blocks(&clocks, &barrier));
+    let per_thread = run_on_threads(threads, |_| measure_blocks(&clocks, &barrier));
     if let [(_, cost)] = &per_thread[..] {
         tally.add("clocks", 0, &cost.to_round(0), &[]);
     }

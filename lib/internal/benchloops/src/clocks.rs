@@ -4,7 +4,6 @@
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use tach::{MonotonicInstant, OrderedInstant};
@@ -75,7 +74,7 @@ impl<T, R: Fn() -> T + Sync, C: Fn(T) -> u64 + Sync> Clock for TypedClock<R, C> 
 
     fn violations(&self, threads: u64, checks_per_thread: u64) -> Vec<OrderViolations> {
         let published = AtomicU64::new(0);
-        run_on_threads(threads, &|_| self.check_order(&published, checks_per_thread))
+        run_on_threads(threads, |_| self.check_order(&published, checks_per_thread))
     }
 }
 
@@ -108,27 +107,19 @@ pub fn costed_clocks() -> Vec<(&'static str, &'static dyn Clock)> {
 }
 
 /// Runs `work` on several threads at once. Its argument is the index of the thread.
-///
-/// The threads are compiled once for each result, and not for each work.
-pub fn run_on_threads<T: Send>(threads: u64, work: &(dyn Fn(u64) -> T + Sync)) -> Vec<T> {
-    let barrier = Barrier::new(threads as usize);
-    std::thread::scope(|scope| run_in_scope(scope, threads, &barrier, work))
-}
-
-fn run_in_scope<'scope, T: Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    threads: u64,
-    barrier: &'scope Barrier,
-    work: &'scope (dyn Fn(u64) -> T + Sync),
-) -> Vec<T> {
-    let mut started = Vec::new();
-    for i in 0..threads {
-        started.push(scope.spawn(move || {
-            barrier.wait();
-            work(i)
-        }));
-    }
-    started.into_iter().map(|t| t.join().expect("the work does not panic")).collect()
+pub fn run_on_threads<T: Send>(threads: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let barrier = &Barrier::new(threads as usize);
+    let work = &work;
+    std::thread::scope(|scope| {
+        let mut started = Vec::new();
+        for i in 0..threads {
+            started.push(scope.spawn(move || {
+                barrier.wait();
+                work(i)
+            }));
+        }
+        started.into_iter().map(|t| t.join().expect("the work does not panic")).collect()
+    })
 }
 
 /// An instant of both clocks, read one after the other.
@@ -231,7 +222,7 @@ pub fn measure_first_use() -> FirstUse {
 /// Each of `threads` threads computes `checks_per_thread` elapsed times.
 pub fn count_absurd(threads: u64, checks_per_thread: u64) -> u64 {
     let published = AtomicU64::new(tach::Instant::now().count());
-    let counts = run_on_threads(threads, &|_| check_elapsed(&published, checks_per_thread));
+    let counts = run_on_threads(threads, |_| check_elapsed(&published, checks_per_thread));
     counts.iter().sum()
 }
 

@@ -9,7 +9,6 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::thread::Scope;
 
 use crate::operations::cases::{BenchRuntime, Operation};
 use crate::operations::runtimes::{
@@ -229,9 +228,10 @@ fn stream<E: Executor, P: Channel<Sender: Send>>(
     let (mut sender, receiver) = P::new(CAPACITY);
     let total = (plan.batches + 1) * plan.operations;
     let crossing = Crossing::new(stop);
-    crossing.run_both(&mut || send_all::<P>(&mut sender, total, &crossing.over), || {
-        E::run(IdleMode::Busy, receive_all::<P>(receiver, plan, stop))
-    })
+    crossing.run_both(
+        || send_all::<P>(&mut sender, total, &crossing.over),
+        || E::run(IdleMode::Busy, receive_all::<P>(receiver, plan, stop)),
+    )
 }
 
 /// Sends consecutive numbers as fast as the channel accepts them.
@@ -289,7 +289,7 @@ impl Crossing {
     /// function returns.
     fn run_both<T>(
         &self,
-        event_source: &mut (dyn FnMut() + Send),
+        event_source: impl FnOnce() + Send,
         runtime: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
         /// Ends the event source even if the runtime panics.
@@ -301,7 +301,7 @@ impl Crossing {
         }
         std::thread::scope(|scope| {
             let _guard = OverGuard(&self.over);
-            start_thread(scope, event_source);
+            scope.spawn(event_source);
             runtime()
         })
     }
@@ -384,7 +384,7 @@ impl Crossing {
 fn wake<E: Executor>(idle: IdleMode, plan: BatchPlan, stop: &Arc<AtomicBool>) -> io::Result<Round> {
     let crossing = Arc::new(Crossing::new(stop));
     let woken = measure_wakes(Arc::clone(&crossing), plan.batches);
-    crossing.run_both(&mut || crossing.wake_runtime(plan), || E::run(idle, spawned::<E, _>(woken)))
+    crossing.run_both(|| crossing.wake_runtime(plan), || E::run(idle, spawned::<E, _>(woken)))
 }
 
 /// Measures the time from each wake to the poll that follows it.
@@ -401,9 +401,10 @@ fn message<E: Executor, P: Channel<Sender: Send>>(
     let crossing = Crossing::new(stop);
     let (mut sender, receiver) = P::new(CAPACITY);
     let receive = measure_messages::<P>(receiver, &crossing, plan.batches);
-    crossing.run_both(&mut || send_times::<P>(&mut sender, &crossing, plan), || {
-        E::run(IdleMode::Parked, receive)
-    })
+    crossing.run_both(
+        || send_times::<P>(&mut sender, &crossing, plan),
+        || E::run(IdleMode::Parked, receive),
+    )
 }
 
 /// Sends the time of sending whenever the receiver waits.
@@ -449,13 +450,8 @@ fn idle_batch<I: Idler>(idler: &mut I, plan: BatchPlan) -> io::Result<f64> {
     let (mut began, mut ended) = (0_u64, 0_u64);
     let end = poll_fn(|cx| crossing.poll_end(&mut began, &mut ended, cx));
     let turns =
-        crossing.run_both(&mut || crossing.end_idle_batch(plan.counts), || idler.run_until(end))?;
+        crossing.run_both(|| crossing.end_idle_batch(plan.counts), || idler.run_until(end))?;
     Ok(ended.saturating_sub(began) as f64 / turns as f64)
-}
-
-/// Starts a thread. The function is not generic, so that threads are compiled once.
-fn start_thread<'scope>(scope: &'scope Scope<'scope, '_>, run: &'scope mut (dyn FnMut() + Send)) {
-    scope.spawn(run);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -84,7 +84,11 @@ impl Executor for Tokio {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(runtime.block_on(async {
             if idle == IdleMode::Busy {
-                tokio::spawn(yield_forever());
+                tokio::spawn(async {
+                    loop {
+                        tokio::task::yield_now().await;
+                    }
+                });
             }
             future.await
         }))
@@ -93,14 +97,6 @@ impl Executor for Tokio {
     fn spawn<W: Work>(work: W) -> impl Future<Output = W::Output> {
         let handle = tokio::spawn(work);
         async { handle.await.expect("the task does not panic") }
-    }
-}
-
-/// Keeps a runtime awake. Within a generic function, this task would be compiled again for each
-/// future that runs with it.
-async fn yield_forever() {
-    loop {
-        tokio::task::yield_now().await;
     }
 }
 
