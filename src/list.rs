@@ -32,7 +32,7 @@ struct ListedSubject {
 
 impl ListedSubject {
     fn new(subject: &SubjectInfo) -> Self {
-        let why_not = subject::check_available(subject).err();
+        let why_not = subject::check_available(subject).err().map(|reason| reason.to_string());
         Self {
             name: subject.name,
             about: subject.about,

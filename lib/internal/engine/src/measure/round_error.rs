@@ -12,13 +12,13 @@ use crate::machine::os;
 use crate::measure::child::RunFailure;
 use crate::measure::load_failure::LoadFailure;
 use crate::panics::RuntimePanic;
+use crate::subject::script::ScriptError;
 
 /// Reason why a round of a scenario has no result.
 #[derive(Clone, Debug)]
 pub enum RoundError {
-    UnknownSubject(String),
     /// The script of a hidden subject cannot be replayed.
-    Script(String),
+    Script(ScriptError),
     Program(RunFailure),
     /// The thread of a round cannot be started.
     NoThread {
@@ -62,8 +62,7 @@ pub enum RoundThread {
 impl fmt::Display for RoundError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownSubject(name) => write!(f, "unknown subject {name:?}"),
-            Self::Script(error) => f.write_str(error),
+            Self::Script(error) => error.fmt(f),
             Self::Program(failure) => failure.fmt(f),
             Self::NoThread { thread: RoundThread::Second, error } => {
                 write!(f, "cannot start the second thread: {error}")
@@ -97,6 +96,7 @@ impl fmt::Display for RoundError {
 impl Error for RoundError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
+            Self::Script(error) => error.source(),
             Self::Program(failure) => failure.source(),
             Self::Subject(error) => error.source(),
             Self::NoThread { error, .. } | Self::Unbound { error, .. } => Some(&**error),

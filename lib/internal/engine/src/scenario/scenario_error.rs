@@ -8,9 +8,10 @@ use cli::suggest::did_you_mean;
 
 use crate::scenario::MAX_WORKERS;
 use crate::subject;
+use crate::subject::script::ScriptError;
 
 /// A value that selects nothing, or too much.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum ScenarioError {
     UnknownRuntime(String),
     UnknownSubject(String),
@@ -19,7 +20,7 @@ pub enum ScenarioError {
         pattern: String,
     },
     /// The script of a hidden subject cannot be used.
-    Script(String),
+    Script(ScriptError),
     UnknownName {
         /// Kind of the names.
         what: String,
@@ -50,7 +51,7 @@ impl fmt::Display for ScenarioError {
             Self::SeveralSubjects { pattern } => {
                 write!(f, "{pattern:?} matches several subjects; name one")
             }
-            Self::Script(error) => f.write_str(error),
+            Self::Script(error) => error.fmt(f),
             Self::UnknownName { what, pattern, known } => {
                 write!(f, "unknown {what} {pattern:?}; there are {}", known.join(", "))
             }
@@ -64,7 +65,11 @@ impl fmt::Display for ScenarioError {
     }
 }
 
-impl Error for ScenarioError {}
+impl Error for ScenarioError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        if let Self::Script(error) = self { error.source() } else { None }
+    }
+}
 
 impl From<ScenarioError> for exit::Error {
     fn from(error: ScenarioError) -> Self {

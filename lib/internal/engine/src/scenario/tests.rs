@@ -175,7 +175,7 @@ proptest! {
     #[test]
     fn runtimes_parse_back(workers in 1..=MAX_WORKERS) {
         for runtime in [Runtime::CurrentThread, Runtime::MultiThread(workers)] {
-            prop_assert_eq!(runtime.to_string().parse(), Ok(runtime));
+            prop_assert_eq!(runtime.to_string().parse().ok(), Some(runtime));
         }
     }
 }

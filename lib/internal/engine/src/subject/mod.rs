@@ -17,13 +17,14 @@ pub mod target;
 pub mod ticker;
 pub(crate) mod tokio_timers;
 
-use std::io;
+use std::error::Error;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use files::subjects::SLEEPING_CONTROL;
 
-use crate::panics::catch_panic;
+use crate::panics::{RuntimePanic, catch_panic};
 
 use ticker::{Schedule, Subject};
 
@@ -79,12 +80,39 @@ const CHECKS: &[(&str, Check)] = files::with_subject_rows!(subject_checks);
 /// # Errors
 ///
 /// Returns the reason if the subject cannot run, or is a hidden one.
-pub fn check_available(subject: &SubjectInfo) -> Result<(), String> {
+pub fn check_available(subject: &SubjectInfo) -> Result<(), SubjectUnavailable> {
     let (_, check) =
-        CHECKS.iter().find(|(name, _)| *name == subject.name).ok_or("unknown subject")?;
+        CHECKS.iter().find(|(name, _)| *name == subject.name).ok_or(SubjectUnavailable::Hidden)?;
     // A timer that cannot be created is reported by a panic if its interface has no error.
-    let created = catch_panic(check).map_err(|panic| panic.to_string())?;
-    created.map_err(|error| error.to_string())
+    catch_panic(check).map_err(SubjectUnavailable::Panicked)?.map_err(SubjectUnavailable::NoTicker)
+}
+
+/// Reason why a subject cannot run here.
+#[derive(Debug)]
+pub enum SubjectUnavailable {
+    /// The subject has no type that could be tried.
+    Hidden,
+    Panicked(RuntimePanic),
+    NoTicker(io::Error),
+}
+
+impl fmt::Display for SubjectUnavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hidden => f.write_str("unknown subject"),
+            Self::Panicked(panic) => panic.fmt(f),
+            Self::NoTicker(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for SubjectUnavailable {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Hidden | Self::Panicked(_) => None,
+            Self::NoTicker(error) => error.source(),
+        }
+    }
 }
 
 /// Returns the control of a subject in a session of the gate: a bare thread that sleeps.

@@ -36,7 +36,9 @@
 //! subjects have a runtime, like those of tokio. All instances are equal.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::error::Error;
+use std::sync::{Arc, OnceLock};
+use std::{fmt, io};
 
 use jitterstat::sample::{Grid, Wakeup};
 use serde::Deserialize;
@@ -109,24 +111,79 @@ pub struct ReplayedRound {
     pub backend: String,
 }
 
-type Scripts = BTreeMap<String, Script>;
+/// The scripts of a file, by subject or scenario.
+struct Scripts {
+    file: String,
+    by_name: BTreeMap<String, Script>,
+}
 
-fn scripts() -> Result<&'static Scripts, String> {
-    static SCRIPTS: OnceLock<Result<Scripts, String>> = OnceLock::new();
+/// Reason why a script cannot be replayed.
+#[derive(Clone, Debug)]
+pub enum ScriptError {
+    /// The environment variable is not set.
+    NoFile,
+    Unreadable {
+        file: String,
+        error: Arc<io::Error>,
+    },
+    Invalid {
+        file: String,
+        error: Arc<serde_json::Error>,
+    },
+    EmptyList {
+        file: String,
+        name: String,
+    },
+    /// The file has no script for a subject.
+    NoScript {
+        file: String,
+        name: String,
+    },
+    /// A failure for the reason in the script.
+    Scripted(String),
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFile => {
+                write!(f, "a scripted subject needs a script; set {FILE_VARIABLE} to its path")
+            }
+            Self::Unreadable { file, error } => write!(f, "{file}: {error}"),
+            Self::Invalid { file, error } => write!(f, "{file}: {error}"),
+            Self::EmptyList { file, name } => {
+                write!(f, "{file}: {name}: an empty list of lateness: expected at least one value")
+            }
+            Self::NoScript { file, name } => write!(f, "{file}: no script for {name}"),
+            Self::Scripted(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl Error for ScriptError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unreadable { error, .. } => Some(&**error),
+            Self::Invalid { error, .. } => Some(&**error),
+            _ => None,
+        }
+    }
+}
+
+fn scripts() -> Result<&'static Scripts, ScriptError> {
+    static SCRIPTS: OnceLock<Result<Scripts, ScriptError>> = OnceLock::new();
     SCRIPTS.get_or_init(read_scripts).as_ref().map_err(Clone::clone)
 }
 
-fn read_scripts() -> Result<Scripts, String> {
-    let file = std::env::var(FILE_VARIABLE).map_err(|_| {
-        format!("a scripted subject needs a script; set {FILE_VARIABLE} to its path")
-    })?;
-    let text = std::fs::read_to_string(&file).map_err(|e| format!("{file}: {e}"))?;
-    let scripts: Scripts = serde_json::from_str(&text).map_err(|e| format!("{file}: {e}"))?;
-    match scripts.iter().find(|(_, script)| script.lateness_ns.has_empty_list()) {
-        Some((name, _)) => {
-            Err(format!("{file}: {name}: an empty list of lateness: expected at least one value"))
-        }
-        None => Ok(scripts),
+fn read_scripts() -> Result<Scripts, ScriptError> {
+    let file = std::env::var(FILE_VARIABLE).map_err(|_| ScriptError::NoFile)?;
+    let text = std::fs::read_to_string(&file)
+        .map_err(|error| ScriptError::Unreadable { file: file.clone(), error: Arc::new(error) })?;
+    let by_name: BTreeMap<String, Script> = serde_json::from_str(&text)
+        .map_err(|error| ScriptError::Invalid { file: file.clone(), error: Arc::new(error) })?;
+    match by_name.iter().find(|(_, script)| script.lateness_ns.has_empty_list()) {
+        Some((name, _)) => Err(ScriptError::EmptyList { name: name.clone(), file }),
+        None => Ok(Scripts { file, by_name }),
     }
 }
 
@@ -135,14 +192,12 @@ fn read_scripts() -> Result<Scripts, String> {
 /// # Errors
 ///
 /// Returns an error if the file cannot be read or has no script for the subject.
-pub fn find(name: &str) -> Result<Option<&'static SubjectInfo>, String> {
+pub fn find(name: &str) -> Result<Option<&'static SubjectInfo>, ScriptError> {
     let Some(entry) = SCRIPTED.iter().find(|e| e.name == name) else { return Ok(None) };
-    match scripts()?.keys().any(|key| key.split('@').next() == Some(name)) {
+    let Scripts { file, by_name } = scripts()?;
+    match by_name.keys().any(|key| key.split('@').next() == Some(name)) {
         true => Ok(Some(entry)),
-        false => Err(format!(
-            "{}: no script for {name}",
-            std::env::var(FILE_VARIABLE).unwrap_or_default()
-        )),
+        false => Err(ScriptError::NoScript { file: file.clone(), name: name.to_owned() }),
     }
 }
 
@@ -153,14 +208,13 @@ pub fn replay(
     index: u64,
     offset: u64,
     grid: Grid,
-) -> Result<ReplayedRound, String> {
-    let scripts = scripts()?;
-    let script = scripts
-        .get(id)
-        .or_else(|| scripts.get(name))
-        .ok_or_else(|| format!("no script for {name}"))?;
+) -> Result<ReplayedRound, ScriptError> {
+    let Scripts { file, by_name } = scripts()?;
+    let script = by_name.get(id).or_else(|| by_name.get(name));
+    let script = script
+        .ok_or_else(|| ScriptError::NoScript { file: file.clone(), name: name.to_owned() })?;
     if let Some(fail) = script.fail.as_ref().filter(|fail| fail.round == index) {
-        return Err(fail.reason.clone());
+        return Err(ScriptError::Scripted(fail.reason.clone()));
     }
     let stopped = script.interrupt_at_round == Some(index);
     let ticks = match script.no_tick_in_round == Some(index) {
