@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::task::coop::unconstrained;
 
@@ -114,39 +115,43 @@ impl<R: Meter> Visitor for JobVisitor<R> {
 
     fn visit<G: Guard>(self) -> Self::Output {
         let Self { job: Job { workload, length, capacity, .. }, meter } = self;
-        // Boxed, since the runtime would otherwise be compiled for each of a hundred types.
-        let work: BoxedWork<R> = match workload {
+        let runtime = create_runtime(workload)?;
+        Ok(match workload {
             Workload::ChannelMultiThread | Workload::ChannelCurrentThread => {
-                Box::pin(channel::<G, _>(length, capacity, meter))
+                run_in_task(&runtime, channel::<G, _>(length, capacity, meter))
             }
-            Workload::Rearm => Box::pin(rearm::<G, _>(length, meter)),
-            Workload::Ready => Box::pin(messages::<G, _, _, _>(length, meter, || ready(()))),
+            Workload::Rearm => run_in_task(&runtime, rearm::<G, _>(length, meter)),
+            Workload::Ready => {
+                run_in_task(&runtime, messages::<G, _, _, _>(length, meter, || ready(())))
+            }
             Workload::Pending => {
-                Box::pin(messages::<G, _, _, _>(length, meter, ReadyAtSecondPoll::default))
+                let message = ReadyAtSecondPoll::default;
+                run_in_task(&runtime, messages::<G, _, _, _>(length, meter, message))
             }
             Workload::Moved => {
-                Box::pin(messages::<G, _, _, _>(length, meter, LargeMessage::default))
+                let message = LargeMessage::default;
+                run_in_task(&runtime, messages::<G, _, _, _>(length, meter, message))
             }
-            Workload::Timers(n) => Box::pin(timers::<G, _>(length, n, false, meter)),
-            Workload::Expired(n) => Box::pin(timers::<G, _>(length, n, true, meter)),
-            Workload::Fire(every) => Box::pin(firing::<G, _>(length, every, meter)),
-        };
-        run_in_task(work, workload.workers())
+            Workload::Timers(n) => run_in_task(&runtime, timers::<G, _>(length, n, false, meter)),
+            Workload::Expired(n) => run_in_task(&runtime, timers::<G, _>(length, n, true, meter)),
+            Workload::Fire(every) => run_in_task(&runtime, firing::<G, _>(length, every, meter)),
+        })
     }
 }
 
-type BoxedWork<R> = Pin<Box<dyn Future<Output = R> + Send>>;
+fn create_runtime(workload: Workload) -> io::Result<Runtime> {
+    match workload.workers() {
+        None => Builder::new_current_thread().enable_time().build(),
+        Some(workers) => Builder::new_multi_thread().worker_threads(workers).enable_time().build(),
+    }
+}
 
 /// Runs the work in a task, like a program: only tasks have a cooperative budget.
-fn run_in_task<R: Send + 'static>(work: BoxedWork<R>, workers: Option<usize>) -> io::Result<R> {
-    let runtime = match workers {
-        None => tokio::runtime::Builder::new_current_thread().enable_time().build()?,
-        Some(workers) => tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(workers)
-            .enable_time()
-            .build()?,
-    };
-    Ok(runtime.block_on(async { tokio::spawn(work).await.expect("the loop does not panic") }))
+fn run_in_task<R: Send + 'static>(
+    runtime: &Runtime,
+    work: impl Future<Output = R> + Send + 'static,
+) -> R {
+    runtime.block_on(async { tokio::spawn(work).await.expect("the loop does not panic") })
 }
 
 async fn send(sender: mpsc::Sender<u64>, total: u64) {
