@@ -5,10 +5,12 @@ use cli::exit;
 use crate::fuzz::files::text;
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
-use crate::run::plan_file::{PlanArgs, parse, to_toml};
+use crate::run::plan_args::{PlanArgs, RunKeys};
+use crate::run::plan_file::{parse, to_toml};
 
 pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
-    let arguments = PlanArgs { seed: Some(7), ..PlanArgs::default() };
+    let run = RunKeys { seed: Some(7), ..RunKeys::default() };
+    let arguments = PlanArgs { run, ..PlanArgs::default() };
     let plan = costs.measure("read", || arguments.to_plan(&parse("plan", &text(bytes)?)?))?;
     let _ = costs.measure("expected", || {
         (plan.expected_duration(), plan.rounds(), plan.check_memory().is_ok())

@@ -6,18 +6,14 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use cli::exit::{self, usage};
 use cli::units;
-use engine::load::{Load, load_parser};
 use engine::machine::os::Sched;
 use engine::machine::tuning;
-use engine::program::{Program, parse_program_name};
-use engine::scenario::{
-    CpuSelection, Length, ProfileOptions, Runtime, ScenarioArgs, Subjects, SubjectsParser,
-    runtime_parser,
-};
+use engine::program::Program;
+use engine::scenario::{CpuSelection, Subjects};
 use files::subjects::{DefaultSelection, defaults_of};
 
 use crate::run::late_ticks::LateArgs;
-use crate::run::plan_file::PlanArgs;
+use crate::run::plan_args::{PlanArgs, RunKeys, ScenarioKeys};
 use render::formats::{Format, parser};
 use render::report::table::TableArgs;
 
@@ -76,53 +72,11 @@ OSJITTER_ROUNDS=stdin is started once and gets its rounds over standard input.
 
 Results go to stdout, progress and diagnostics to stderr.")]
 pub struct RunArgs {
-    /// Nominal period; repeat for several [default: 500us]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, help_heading = "Scenarios")]
-    pub period: Vec<Duration>,
-    /// Ticks to record of each subject [default: 10000]
-    #[arg(long, value_name = "N", value_parser = units::parse_count, conflicts_with = "duration", help_heading = "Scenarios")]
-    pub ticks: Option<u64>,
-    /// Record each subject for this long instead
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, help_heading = "Scenarios")]
-    pub duration: Option<Duration>,
-    /// Recorded ticks per round [default: a tenth of the ticks, at most 250 ticks or 1s]
-    #[arg(long, value_name = "N", value_parser = units::parse_count, help_heading = "Scenarios")]
-    pub round_ticks: Option<u64>,
-    /// Ticks to drop at the start of each round [default: 10ms, but 3 to 20 ticks]
-    #[arg(long, value_name = "N", value_parser = units::parse_number, help_heading = "Scenarios")]
-    pub warmup: Option<u64>,
-    /// Subject to measure: a name, a glob or all; repeat for several [default: those marked * by
-    /// osjitter list]
-    #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, help_heading = "Scenarios")]
-    pub subject: Vec<Subjects>,
-    /// Program to measure, given as a command line; repeat for several
-    #[arg(long, value_name = "COMMAND", allow_hyphen_values = true, value_parser = Program::parse, help_heading = "Scenarios")]
-    pub command: Vec<Program>,
-    /// Name of a program; repeat in the order of the programs [default: its file, and the arguments
-    /// that other programs do not have]
-    #[arg(long, value_name = "NAME", value_parser = parse_program_name, help_heading = "Scenarios")]
-    pub name: Vec<String>,
-    /// Meter to measure in programs that have several [default: the one with the period]
-    #[arg(long, value_name = "NAME", help_heading = "Scenarios")]
-    pub meter: Option<String>,
-    /// Time limit for a program to start and write its first tick [default: 5s]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, help_heading = "Scenarios")]
-    pub max_start_time: Option<Duration>,
+    #[command(flatten)]
+    pub scenario: ScenarioKeys,
     /// Program to measure in the same rounds, with its arguments (see below)
     #[arg(last = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<String>,
-    /// Runtime of tokio subjects: current-thread, multi-thread or multi-thread:N; repeat for
-    /// several [default: current-thread]
-    #[arg(long, value_name = "KIND", value_parser = runtime_parser(), hide_possible_values = true, help_heading = "Scenarios")]
-    pub runtime: Vec<Runtime>,
-    /// Load to run alongside the subjects: cpu:2, memory, io, softirq, tasks:100x50us or a command;
-    /// repeat for several [default: none]
-    #[arg(long, value_name = "LOAD", allow_hyphen_values = true, value_parser = load_parser(), hide_possible_values = true, help_heading = "Scenarios")]
-    pub load: Vec<Load>,
-    /// Number of instances of each tokio subject that run at once, with phases spread over the
-    /// period; each records all its ticks
-    #[arg(long, value_name = "N", value_parser = units::parse_count, help_heading = "Scenarios")]
-    pub instances: Option<u64>,
     /// Bind the measuring thread to this CPU
     #[arg(long, value_name = "N", value_parser = units::parse_index, help_heading = "Machine")]
     pub cpu: Option<usize>,
@@ -197,60 +151,38 @@ pub struct RunArgs {
 impl RunArgs {
     /// Returns the plan that the arguments describe.
     pub fn plan_args(&self) -> exit::Result<PlanArgs> {
-        let commands = self.programs()?;
-        let mut subjects = Subjects::union(self.subject.iter().cloned());
-        if subjects.is_empty() && !commands.is_empty() {
-            subjects = defaults_of(DefaultSelection::Program).collect();
+        let mut keys = self.scenario.clone();
+        if !self.program.is_empty() {
+            keys.command.push(Program::from_words(self.program.clone())?);
         }
+        let names = std::mem::take(&mut keys.name);
+        if names.len() > keys.command.len() {
+            return Err(usage!(
+                "{} values of --name, but {} programs: give at most one for each",
+                names.len(),
+                keys.command.len()
+            ));
+        }
+        for (program, name) in keys.command.iter_mut().zip(&names) {
+            *program = program.clone().with_name(name)?;
+        }
+        if keys.subject.is_empty() && !keys.command.is_empty() {
+            keys.subject = vec![Subjects(defaults_of(DefaultSelection::Program).collect())];
+        }
+        keys.cpus = self.each.then(|| self.cpus.clone().unwrap_or(CpuSelection::Allowed));
         Ok(PlanArgs {
-            seed: self.seed,
-            samples: self.no_samples.then_some(false),
-            tuning: tuning::Settings {
+            run: RunKeys {
+                seed: self.seed,
+                samples: self.no_samples.then_some(false),
                 cpu: self.cpu,
                 sched: self.sched,
                 mlock: self.mlock,
                 timer_slack: self.timer_slack,
+                why: self.why,
+                why_threshold: self.why_threshold,
             },
-            defaults: ScenarioArgs {
-                subjects,
-                commands,
-                periods: self.period.clone(),
-                runtimes: self.runtime.clone(),
-                loads: self.load.clone(),
-                length: self.ticks.map(Length::Ticks).or(self.duration.map(Length::Time)),
-                round_ticks: self.round_ticks,
-                warmup: self.warmup,
-                instances: self.instances,
-                cpus: self.each_cpus(),
-            },
-            scenarios: Vec::new(),
-            why: self.why.then_some(ProfileOptions { threshold: self.why_threshold }),
-            meter: self.meter.clone(),
-            is_from_report: false,
+            defaults: keys,
+            ..PlanArgs::default()
         })
-    }
-
-    /// Returns the CPUs that are measured at once.
-    fn each_cpus(&self) -> Option<CpuSelection> {
-        self.each.then(|| self.cpus.clone().unwrap_or(CpuSelection::Allowed))
-    }
-
-    /// Returns the programs with their names.
-    fn programs(&self) -> exit::Result<Vec<Program>> {
-        let mut programs = self.command.clone();
-        if !self.program.is_empty() {
-            programs.push(Program::from_words(self.program.clone())?);
-        }
-        if self.name.len() > programs.len() {
-            return Err(usage!(
-                "{} values of --name, but {} programs: give at most one for each",
-                self.name.len(),
-                programs.len()
-            ));
-        }
-        for (program, name) in programs.iter_mut().zip(&self.name) {
-            *program = program.clone().with_name(name)?;
-        }
-        Ok(programs)
     }
 }

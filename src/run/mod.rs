@@ -6,6 +6,7 @@ mod late_ticks;
 mod live_terminal;
 mod live_view;
 pub mod new_plan;
+pub mod plan_args;
 pub mod plan_file;
 mod round_stream;
 
@@ -29,7 +30,7 @@ use engine::measure::order::Observer;
 use engine::measure::program::{DEFAULT_START_TIMEOUT, StartupCosts};
 use engine::measure::record::{self, Conditions, RecordedRound};
 use engine::measure::round::RoundResult;
-use engine::scenario::{Plan, Scenario, ScenarioArgs};
+use engine::scenario::{Plan, Scenario};
 use files::file::File as _;
 use files::fitness::Verdict;
 use files::report::{Report, Status};
@@ -39,7 +40,7 @@ use crate::interrupt;
 use crate::run::args::RunArgs;
 use crate::run::late_ticks::{LateOutcome, LateTicks};
 use crate::run::live_terminal::LiveView;
-use crate::run::plan_file::PlanArgs;
+use crate::run::plan_args::{PlanArgs, ScenarioKeys};
 use crate::run::round_stream::RoundStream;
 use crate::{previous_runs, table_colors, viewer};
 use render::formats::Format;
@@ -85,7 +86,7 @@ fn read_plan(args: &RunArgs) -> exit::Result<Plan> {
         terminal::note(false, &note);
     }
     let mut sources = [&given.defaults, &file.defaults].into_iter().chain(&file.scenarios);
-    if !sources.any(ScenarioArgs::has_subject) {
+    if !sources.any(ScenarioKeys::has_subject) {
         let note = format!("{name} names no subject: measuring the default ones");
         terminal::note(args.quiet, &note);
     }
@@ -113,7 +114,7 @@ impl<'a> Session<'a> {
         let stop = Arc::default();
         let late = LateTicks::from_args(&args.late, &stop)?;
         interrupt::stop_on_interrupt(&stop)?;
-        let start_timeout = args.max_start_time.unwrap_or(DEFAULT_START_TIMEOUT);
+        let start_timeout = args.scenario.max_start_time.unwrap_or(DEFAULT_START_TIMEOUT);
         let starts = StartupCosts::measure(&plan, start_timeout, &stop)?;
         // Loads start first, so that they do not inherit the CPU and the scheduling class of the
         // measuring thread.

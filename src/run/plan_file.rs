@@ -1,121 +1,26 @@
 //! Reads and writes plan files.
 //!
-//! A file is read into the same typed arguments as a command line. It is written from an effective
+//! A file is read into the same type as the flags of a command line. It is written from an effective
 //! plan.
 
-use std::fmt;
-use std::marker::PhantomData;
 use std::str::FromStr;
 use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
 use cli::suggest::did_you_mean;
 use cli::units;
-use engine::load::Load;
-use engine::machine::os::Sched;
-use engine::machine::tuning;
 use engine::program::Program;
-use engine::program_error::ProgramError;
-use engine::scenario::{
-    self, CpuSelection, Length, Plan, ProfileOptions, Runtime, Scenario, ScenarioArgs, Subjects,
-};
+use engine::scenario::{Plan, Scenario};
 use engine::subject::target::Target;
 use files::file::File as _;
 use files::report::{self, Report};
-use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
+
+use crate::run::plan_args::{PlanArgs, RunKeys, ScenarioKeys};
 
 /// The schema of a plan file, which it may state. A printed plan states it.
 const SCHEMA: &str = "osjitter.plan/1";
 /// The size of the largest plan. In memory, TOML needs some fifty times its size.
 const MAX_PLAN_BYTES: usize = 1 << 20;
-
-/// The contents of a plan file, or of the command line of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlanArgs {
-    pub seed: Option<u64>,
-    pub samples: Option<bool>,
-    pub tuning: tuning::Settings,
-    /// The values that scenarios do not set themselves.
-    pub defaults: ScenarioArgs,
-    /// The scenarios. Without any, one with all defaults is measured.
-    pub scenarios: Vec<ScenarioArgs>,
-    /// How late ticks are profiled, if they are.
-    pub why: Option<ProfileOptions>,
-    /// The meter that is measured in all programs.
-    pub meter: Option<String>,
-    /// Whether these are the scenarios of a report.
-    pub is_from_report: bool,
-}
-
-impl PlanArgs {
-    /// Computes the effective plan. These arguments override the defaults of a file, which override
-    /// the built-in ones. They also override the scenarios of a report.
-    pub fn to_plan(&self, file: &Self) -> exit::Result<Plan> {
-        let defaults = self.defaults.or(&file.defaults);
-        let overridden = file.is_from_report.then(|| file.overridden_by(&self.defaults));
-        let file = overridden.as_ref().unwrap_or(file);
-        let only_defaults = [ScenarioArgs::default()];
-        let listed = if file.scenarios.is_empty() { &only_defaults[..] } else { &file.scenarios };
-        let mut scenarios = Vec::new();
-        for args in listed {
-            scenarios.extend(args.or(&defaults).scenarios()?);
-            scenario::check_scenario_count(scenarios.len())?;
-        }
-        let is_unused = |c: &&Program| scenarios.iter().all(|s| s.subject.program() != Some(*c));
-        if let Some(unused) = self.defaults.commands.iter().find(is_unused) {
-            return Err(usage!(
-                "each scenario of the plan sets what it measures, and {} is not in it; add it there as command = [...]",
-                unused.text()
-            ));
-        }
-        self.select_meter(&mut scenarios)?;
-        Ok(Plan {
-            seed: self.seed.or(file.seed).unwrap_or_else(scenario::draw_seed),
-            scenarios: scenario::deduplicate(scenarios),
-            tuning: self.tuning.or(&file.tuning),
-            samples: self.samples.or(file.samples).unwrap_or(true),
-            why: self.why.or(file.why),
-        })
-    }
-
-    /// Selects the meter of these arguments in all programs.
-    fn select_meter(&self, scenarios: &mut [Scenario]) -> exit::Result<()> {
-        let Some(meter) = &self.meter else { return Ok(()) };
-        let mut programs = scenarios.iter_mut().filter_map(|s| s.subject.program_mut()).peekable();
-        if programs.peek().is_none() {
-            return Err(usage!("--meter {meter} selects a loop of a program: give the program"));
-        }
-        programs.for_each(|program| program.set_meter(meter));
-        Ok(())
-    }
-
-    /// Returns the plan of a report with the values that were given on the command line.
-    fn overridden_by(&self, given: &ScenarioArgs) -> Self {
-        let mut plan = self.clone();
-        for scenario in &mut plan.scenarios {
-            *scenario = override_scenario(scenario, given);
-        }
-        plan
-    }
-}
-
-/// Returns a scenario of a report with the values that were given on the command line.
-fn override_scenario(scenario: &ScenarioArgs, given: &ScenarioArgs) -> ScenarioArgs {
-    let mut stored = scenario.clone();
-    let has_other_period = !given.periods.is_empty() && given.periods != stored.periods;
-    // Rounds of another length or period have their default size.
-    if has_other_period || given.length.is_some() {
-        stored.round_ticks = None;
-    }
-    if has_other_period {
-        stored.warmup = None;
-    }
-    if !given.subjects.is_empty() {
-        // The runtime is that of a subject that is not measured again.
-        stored.runtimes.clear();
-    }
-    given.or(&stored)
-}
 
 /// Suggests a key in place of an unknown one.
 ///
@@ -138,7 +43,7 @@ fn suggest_key(message: &str) -> String {
 pub fn parse(name: &str, text: &str) -> exit::Result<PlanArgs> {
     if text.trim_start().starts_with('{') {
         let report = Report::from_json(text).map_err(|e| usage!("{name}: {e}"))?;
-        return plan_args_from_report(&report.plan).map_err(|error| error.context(name));
+        return plan_args_from_report(&report.plan).map_err(|e| e.context(name));
     }
     if text.len() > MAX_PLAN_BYTES {
         return Err(usage!(
@@ -147,10 +52,10 @@ pub fn parse(name: &str, text: &str) -> exit::Result<PlanArgs> {
             MAX_PLAN_BYTES / 1024
         ));
     }
-    let file: PlanTable =
+    let file: PlanArgs =
         toml::from_str(text).map_err(|error| explain_toml_error(name, text, &error))?;
     match file.schema.as_deref() {
-        None | Some(SCHEMA) => Ok(file.into()),
+        None | Some(SCHEMA) => Ok(file),
         Some(other) => {
             Err(usage!("{name}: schema {other:?} is not known; this version reads {SCHEMA:?}"))
         }
@@ -171,259 +76,59 @@ fn format_location(text: &str, offset: usize) -> String {
     format!(":{line}:{column}")
 }
 
-/// A plan file.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PlanTable {
-    schema: Option<String>,
-    #[serde(default)]
-    run: RunTable,
-    #[serde(default)]
-    defaults: ScenarioTable,
-    #[serde(default)]
-    scenario: Vec<ScenarioTable>,
-}
-
-impl From<PlanTable> for PlanArgs {
-    fn from(file: PlanTable) -> Self {
-        let run = file.run;
-        Self {
-            seed: run.seed,
-            samples: run.samples,
-            why: run.profile_options(),
-            tuning: tuning::Settings {
-                cpu: run.cpu,
-                sched: run.sched.map(|Text(class)| class),
-                mlock: run.mlock,
-                timer_slack: run.timer_slack.map(|Text(AnyDuration(slack))| slack),
-            },
-            defaults: file.defaults.0,
-            scenarios: file.scenario.into_iter().map(|s| s.0).collect(),
-            meter: None,
-            is_from_report: false,
-        }
+/// Converts the plan of a report, so that it can be run again.
+fn plan_args_from_report(plan: &report::Plan) -> exit::Result<PlanArgs> {
+    let mut scenarios = Vec::new();
+    for scenario in &plan.scenarios {
+        scenarios.push(scenario_keys_from_report(scenario)?);
     }
-}
-
-/// The values that concern the run as a whole.
-#[derive(Default, serde::Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-struct RunTable {
-    seed: Option<u64>,
-    samples: Option<bool>,
-    cpu: Option<usize>,
-    sched: Option<Text<Sched>>,
-    mlock: bool,
-    timer_slack: Option<Text<AnyDuration>>,
-    why: bool,
-    why_threshold: Option<Text<AnyDuration>>,
-}
-
-impl RunTable {
-    /// Late ticks are also profiled if there is only a threshold.
-    fn profile_options(&self) -> Option<ProfileOptions> {
-        let threshold = self.why_threshold.as_ref().map(|Text(AnyDuration(threshold))| *threshold);
-        (self.why || threshold.is_some()).then_some(ProfileOptions { threshold })
-    }
-}
-
-/// A scenario, or the defaults, as written.
-#[derive(Default, serde::Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-struct RawScenario {
-    subject: OneOrMany<Subjects>,
-    command: Option<CommandWords>,
-    name: Option<String>,
-    meter: Option<String>,
-    period: OneOrMany<PeriodText>,
-    ticks: Option<u64>,
-    duration: Option<Text<AnyDuration>>,
-    round_ticks: Option<u64>,
-    warmup: Option<u64>,
-    runtime: OneOrMany<Runtime>,
-    load: OneOrMany<Load>,
-    instances: Option<u64>,
-    cpus: Option<Text<CpuSelection>>,
-}
-
-/// A scenario whose keys do not contradict each other.
-#[derive(Default, serde::Deserialize)]
-#[serde(try_from = "RawScenario")]
-struct ScenarioTable(ScenarioArgs);
-
-impl TryFrom<RawScenario> for ScenarioTable {
-    type Error = String;
-
-    fn try_from(mut file: RawScenario) -> Result<Self, Self::Error> {
-        let program = file.take_program()?;
-        let length = match (file.ticks, file.duration) {
-            (Some(_), Some(_)) => {
-                return Err("ticks and duration exclude each other; give one".to_owned());
-            }
-            (ticks, duration) => duration
-                .map(|Text(AnyDuration(time))| Length::Time(time))
-                .or(ticks.map(Length::Ticks)),
-        };
-        Ok(Self(ScenarioArgs {
-            subjects: Subjects::union(file.subject.0),
-            commands: program.into_iter().collect(),
-            periods: file.period.0.into_iter().map(|PeriodText(period)| period).collect(),
-            runtimes: file.runtime.0,
-            loads: file.load.0,
-            length,
-            round_ticks: file.round_ticks,
-            warmup: file.warmup,
-            instances: file.instances,
-            cpus: file.cpus.map(|Text(cpus)| cpus),
-        }))
-    }
-}
-
-impl RawScenario {
-    /// Returns the program with its name and its meter, which need a program.
-    fn take_program(&mut self) -> Result<Option<Program>, String> {
-        let (name, meter) = (self.name.take(), self.meter.take());
-        match (self.command.take(), name) {
-            (Some(CommandWords(program)), Some(name)) => {
-                let named = program.with_meter(meter).with_name(&name);
-                named.map(Some).map_err(|error| error.to_string())
-            }
-            (Some(CommandWords(program)), None) => Ok(Some(program.with_meter(meter))),
-            (None, None) if meter.is_none() => Ok(None),
-            (None, _) => Err("name and meter are those of a program; add its command".to_owned()),
-        }
-    }
-}
-
-/// A program and its arguments, as a list of words.
-#[derive(serde::Deserialize)]
-#[serde(try_from = "Vec<String>")]
-struct CommandWords(Program);
-
-impl TryFrom<Vec<String>> for CommandWords {
-    type Error = ProgramError;
-
-    fn try_from(words: Vec<String>) -> Result<Self, ProgramError> {
-        Program::from_words(words).map(Self)
-    }
-}
-
-/// A value that is written as a string.
-struct Text<T>(T);
-/// A value that is written as a string, or a list of them that makes a matrix.
-struct OneOrMany<T>(Vec<T>);
-/// A period within its bounds.
-struct PeriodText(Duration);
-/// A duration of any length.
-struct AnyDuration(Duration);
-
-impl<T> Default for OneOrMany<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl FromStr for PeriodText {
-    type Err = units::UnitError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        units::parse_period(text).map(Self)
-    }
-}
-
-impl FromStr for AnyDuration {
-    type Err = units::UnitError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        units::parse_duration(text).map(Self)
-    }
-}
-
-impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map(Self).map_err(D::Error::custom)
-    }
-}
-
-impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for OneOrMany<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OneOrManyVisitor<T>(PhantomData<T>);
-        impl<'de, T: FromStr<Err: fmt::Display>> Visitor<'de> for OneOrManyVisitor<T> {
-            type Value = OneOrMany<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or a list of strings")
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<OneOrMany<T>, E> {
-                text.parse().map(|value| OneOrMany(vec![value])).map_err(E::custom)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<OneOrMany<T>, A::Error> {
-                let mut values = Vec::new();
-                while let Some(Text(value)) = list.next_element()? {
-                    values.push(value);
-                }
-                match values.is_empty() {
-                    true => Err(A::Error::custom("empty list: expected at least one value")),
-                    false => Ok(OneOrMany(values)),
-                }
-            }
-        }
-        deserializer.deserialize_any(OneOrManyVisitor(PhantomData))
-    }
+    let why_threshold_ns = plan.why.as_ref().and_then(|why| why.threshold_ns);
+    Ok(PlanArgs {
+        run: RunKeys {
+            seed: Some(plan.seed),
+            samples: Some(plan.samples),
+            cpu: plan.cpu,
+            sched: plan.sched.as_deref().map(parse_stored).transpose()?,
+            mlock: plan.mlock,
+            timer_slack: plan.timer_slack_ns.map(Duration::from_nanos),
+            why: plan.why.is_some(),
+            why_threshold: why_threshold_ns.map(Duration::from_nanos),
+        },
+        scenarios,
+        is_from_report: true,
+        ..PlanArgs::default()
+    })
 }
 
 /// Converts the scenario of a report, so that it can be run again.
-fn scenario_args_from_report(s: &report::Scenario) -> exit::Result<ScenarioArgs> {
-    let (subjects, commands) = match &s.command {
+fn scenario_keys_from_report(s: &report::Scenario) -> exit::Result<ScenarioKeys> {
+    let (subject, command) = match &s.command {
         Some(words) => {
             let program = Program::from_words(words.clone())?.with_meter(s.meter.clone());
             // A name that was written by hand may be invalid.
             let named = program.clone().with_name(&s.subject);
             (Vec::new(), vec![named.unwrap_or(program)])
         }
-        None => (s.subject.parse::<Subjects>()?.0, Vec::new()),
+        None => (vec![parse_stored(&s.subject)?], Vec::new()),
     };
-    Ok(ScenarioArgs {
-        subjects,
-        commands,
-        periods: vec![Duration::from_nanos(s.period_ns)],
-        runtimes: s.runtime.iter().map(|text| text.parse()).collect::<Result<_, _>>()?,
-        loads: s.load.iter().map(|text| text.parse()).collect::<Result<_, _>>()?,
-        length: Some(Length::Ticks(s.ticks)),
+    Ok(ScenarioKeys {
+        subject,
+        command,
+        period: vec![Duration::from_nanos(s.period_ns)],
+        ticks: Some(s.ticks),
         round_ticks: Some(s.round_ticks),
         warmup: Some(s.warmup_ticks),
+        runtime: s.runtime.as_deref().map(parse_stored).transpose()?.into_iter().collect(),
+        load: s.load.as_deref().map(parse_stored).transpose()?.into_iter().collect(),
         instances: Some(s.instances),
-        cpus: s.cpu.map(cpu_selection).transpose()?,
+        cpus: s.cpu.map(|cpu| parse_stored(&cpu.to_string())).transpose()?,
+        ..ScenarioKeys::default()
     })
 }
 
-fn cpu_selection(cpu: u64) -> exit::Result<CpuSelection> {
-    Ok(cpu.to_string().parse()?)
-}
-
-/// Converts the plan of a report, so that it can be run again.
-fn plan_args_from_report(plan: &report::Plan) -> exit::Result<PlanArgs> {
-    let scenarios = plan.scenarios.iter().map(scenario_args_from_report);
-    Ok(PlanArgs {
-        seed: Some(plan.seed),
-        samples: Some(plan.samples),
-        tuning: tuning::Settings {
-            cpu: plan.cpu,
-            sched: plan.sched.as_deref().map(str::parse).transpose()?,
-            mlock: plan.mlock,
-            timer_slack: plan.timer_slack_ns.map(Duration::from_nanos),
-        },
-        defaults: ScenarioArgs::default(),
-        scenarios: scenarios.collect::<Result<_, _>>()?,
-        why: plan
-            .why
-            .as_ref()
-            .map(|why| ProfileOptions { threshold: why.threshold_ns.map(Duration::from_nanos) }),
-        meter: None,
-        is_from_report: true,
-    })
+/// Parses a value of a report, which has the form of the flag.
+fn parse_stored<T: FromStr<Err: Into<Error>>>(text: &str) -> exit::Result<T> {
+    text.parse().map_err(Into::into)
 }
 
 /// Formats a plan as a file that [`parse`] reads back to the same plan.
@@ -490,6 +195,10 @@ fn quote_duration(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use engine::machine::os::Sched;
+    use engine::machine::tuning;
+    use engine::scenario::{ProfileOptions, ScenarioArgs, Subjects};
+
     use super::*;
 
     #[test]
@@ -538,8 +247,9 @@ mod tests {
         let [first, second, third] = &plan.scenarios[..] else {
             panic!("{} scenarios", plan.scenarios.len())
         };
-        assert_eq!((first.loads.len(), second.periods.len(), third.commands.len()), (2, 2, 1));
-        assert!(plan.seed.is_some() && plan.tuning.cpu.is_some() && plan.why.is_some(), "{plan:?}");
+        assert_eq!((first.load.len(), second.period.len(), third.command.len()), (2, 2, 1));
+        let run = &plan.run;
+        assert!(run.seed.is_some() && run.cpu.is_some() && run.why_threshold.is_some(), "{run:?}");
         let unknown = parse("new", "[run]\nx = 1\n").unwrap_err().to_string()
             + &parse("new", "[defaults]\nx = 1\n").unwrap_err().to_string();
         let keys: Vec<&str> =
@@ -556,7 +266,7 @@ mod tests {
         let text = "[defaults]\nticks = 7\nperiod = \"2ms\"\n[[scenario]]\nsubject = [\"spin\", \"nanosleep\"]\n\
                     period = [\"250us\", \"1ms\"]\n[[scenario]]\nsubject = \"tokio-sleep\"\nruntime = \"multi-thread:3\"\n";
         let defaults =
-            ScenarioArgs { periods: vec![Duration::from_millis(3)], ..ScenarioArgs::default() };
+            ScenarioKeys { period: vec![Duration::from_millis(3)], ..ScenarioKeys::default() };
         let arguments = PlanArgs { defaults, ..PlanArgs::default() };
         let plan = arguments.to_plan(&parse("p.toml", text).unwrap()).unwrap();
         let ids: Vec<&str> = plan.scenarios.iter().map(|s| s.id.as_str()).collect();

@@ -1,6 +1,6 @@
 //! The scenarios that are measured.
 //!
-//! Command lines and plan files are parsed into [`ScenarioArgs`], which expand to [`Scenario`]s.
+//! Commands fill [`ScenarioArgs`], which expand to [`Scenario`]s.
 //! The measuring loop, the gate and the report depend on the scenarios only.
 
 use std::collections::BTreeMap;

@@ -22,7 +22,7 @@ pub const DEFAULT_PERIOD: Duration = Duration::from_nanos(defaults::PERIOD_NS);
 /// Maximum number of instances. A larger number is probably a typing error.
 const MAX_INSTANCES: u64 = 100_000;
 
-/// The arguments of a command line or a plan file. Missing ones have a default.
+/// A request to measure scenarios. Missing values have a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScenarioArgs {
     /// Subjects, which form a matrix with periods, runtimes and loads. An empty list selects the
@@ -51,48 +51,6 @@ pub enum Length {
 }
 
 impl ScenarioArgs {
-    /// Returns these arguments, with `defaults` in place of missing ones.
-    pub fn or(&self, defaults: &Self) -> Self {
-        let targets = if self.has_subject() { self } else { defaults };
-        Self {
-            subjects: targets.subjects.clone(),
-            commands: targets.commands.clone(),
-            periods: list_or(&self.periods, || defaults.periods.clone()),
-            runtimes: list_or(&self.runtimes, || defaults.runtimes.clone()),
-            loads: list_or(&self.loads, || defaults.loads.clone()),
-            length: self.length.or(defaults.length),
-            round_ticks: self.round_ticks.or(defaults.round_ticks),
-            warmup: self.warmup.or(defaults.warmup),
-            instances: self.instances.or(defaults.instances),
-            cpus: self.cpus.clone().or_else(|| defaults.cpus.clone()),
-        }
-    }
-
-    /// Returns whether a subject or a program is given.
-    pub fn has_subject(&self) -> bool {
-        !self.subjects.is_empty() || !self.commands.is_empty()
-    }
-
-    /// Returns the flags that have no effect because each of `others` overrides them.
-    pub fn overridden_flags(&self, others: &[Self]) -> Vec<&'static str> {
-        type IsGiven = fn(&ScenarioArgs) -> bool;
-        const FLAGS: [(&str, IsGiven); 9] = [
-            ("--subject", ScenarioArgs::has_subject),
-            ("--period", |s| !s.periods.is_empty()),
-            ("--runtime", |s| !s.runtimes.is_empty()),
-            ("--load", |s| !s.loads.is_empty()),
-            ("--ticks or --duration", |s| s.length.is_some()),
-            ("--round-ticks", |s| s.round_ticks.is_some()),
-            ("--warmup", |s| s.warmup.is_some()),
-            ("--instances", |s| s.instances.is_some()),
-            ("--cpus", |s| s.cpus.is_some()),
-        ];
-        let is_overridden =
-            |is_given: IsGiven| !others.is_empty() && is_given(self) && others.iter().all(is_given);
-        let overridden = FLAGS.iter().filter(|(_, is_given)| is_overridden(*is_given));
-        overridden.map(|(flag, _)| *flag).collect()
-    }
-
     /// Expands the arguments to every combination, ordered by period, subject, runtime, load and
     /// CPU.
     ///
