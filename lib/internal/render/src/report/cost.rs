@@ -30,6 +30,23 @@ fn interval(subject: &Subject, confidence: f64) -> Option<[f64; 2]> {
     RoundCosts::estimate_cpu_ns_per_tick(&costs, confidence).1.map(Into::into)
 }
 
+/// Formats the cost of a subject after `lead`; an empty text if it is not known.
+pub fn format_cost(subject: &Subject, lead: &str) -> String {
+    match core_percent(subject) {
+        Some(percent) => format!("{lead} {} % of one core", format_digits(percent)),
+        None => String::new(),
+    }
+}
+
+/// Formats a number with two or three digits; a run does not support more.
+fn format_digits(value: f64) -> String {
+    match value {
+        v if v >= 10.0 => format!("{v:.0}"),
+        v if v >= 1.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use files::file::File as _;

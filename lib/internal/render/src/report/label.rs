@@ -9,6 +9,12 @@ use files::report::{Report, Status, Subject};
 
 use crate::picture::palette::{Sign, Signs};
 
+/// Whether a subject is a program of the user.
+pub fn is_program(report: &Report, subject: &Subject) -> bool {
+    let mut scenarios = report.plan.scenarios.iter();
+    scenarios.any(|scenario| scenario.id == subject.id && scenario.command.is_some())
+}
+
 /// Returns the reason for which a subject has no summary.
 pub fn unmeasured_reason(subject: &Subject) -> &str {
     match &subject.status {

@@ -16,6 +16,7 @@ pub mod ranking;
 pub mod settings;
 mod stalls;
 mod subject_diagnosis;
+pub mod subject_sentences;
 pub mod summary;
 pub mod svg;
 #[cfg(test)]

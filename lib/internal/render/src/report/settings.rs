@@ -5,8 +5,7 @@ use cli::time::format_unsigned_time;
 use cli::words::capitalize;
 use files::report::{Report, SettingDifference, SettingName, Warning};
 
-use crate::report::label::labels;
-use crate::report::summary;
+use crate::report::label::{is_program, labels};
 
 /// Code of the warning that two compared programs ran with different settings.
 const UNEQUAL_SETTINGS: &str = "unequal-settings";
@@ -22,7 +21,7 @@ struct Group<'a> {
 pub fn notes(report: &Report) -> Vec<String> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (subject, name) in report.subjects.iter().zip(labels(report).names) {
-        let are_programs = summary::is_program(report, subject);
+        let are_programs = is_program(report, subject);
         let settings = subject.settings.iter();
         for difference in settings.flat_map(|settings| &settings.differences) {
             let is_same = |group: &&mut Group<'_>| {

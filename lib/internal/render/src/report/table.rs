@@ -6,7 +6,7 @@ use cli::printable::to_printable;
 use cli::time::{format_interval, format_number, format_time};
 use cli::words::{capitalize, group_digits, or_dash, pluralize, prefix_or_empty};
 use cli::wrap::{wrap, wrap_paragraph};
-use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
+use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary, Warning};
 
 use crate::document::{Document, Table, terminal};
 use crate::report::cost::core_percent;
@@ -88,11 +88,34 @@ pub fn with_summary(report: &Report, args: &TableArgs, columns: usize) -> String
         text.push('\n');
         text += &wrap_paragraph(&details, columns);
     }
-    for warning in summary::warnings(report) {
+    for warning in describe_warnings(report) {
         text.push('\n');
         text += &wrap_paragraph(&warning, columns);
     }
     to_printable(&text) + &render_diagnoses(report, columns)
+}
+
+/// Returns the warnings as sentences, one for each code: the first with this code, and the number
+/// of others.
+fn describe_warnings(report: &Report) -> Vec<String> {
+    let mut by_code: Vec<(&Warning, usize)> = Vec::new();
+    for warning in &report.warnings {
+        match by_code.iter_mut().find(|(first, _)| first.code == warning.code) {
+            Some((_, others)) => *others += 1,
+            None => by_code.push((warning, 0)),
+        }
+    }
+    by_code.into_iter().map(|(first, others)| format_warning(first, others)).collect()
+}
+
+fn format_warning(warning: &Warning, others: usize) -> String {
+    let more = if others > 0 { format!(" (And {others} more like it.)") } else { String::new() };
+    let (message, hint) = (end_sentence(&warning.message), end_sentence(&warning.hint));
+    format!("{}: {message} {hint}{more}", warning.code)
+}
+
+fn end_sentence(text: &str) -> String {
+    if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 
 /// Renders the diagnoses of late ticks after an empty line: those of the user's programs or, if no

@@ -17,12 +17,12 @@ use files::report::{Change, Clock, Host, Report, Subject, Warning};
 use crate::document::html::{escape, frame};
 use crate::picture::palette::Sign;
 use crate::report::command::Command;
-use crate::report::label::{Labels, labels, signs};
+use crate::report::label::{Labels, is_program, labels, signs};
 use crate::report::origin::{self, origin};
 use crate::report::ranking::Ranking;
 use crate::report::stalls::{self, STALLED_ROUND_NOTE};
 use crate::report::trust::Trust;
-use crate::report::{fitness, overflow, settings, summary};
+use crate::report::{fitness, overflow, settings, subject_sentences, summary};
 use files::quantity::is_gaps;
 
 /// The script of the page, wrapped in a function so that the files share a scope and define no
@@ -79,9 +79,9 @@ fn report_title(report: &Report) -> String {
 
 /// Names the first program of the user, or the subject that is ranked first, and counts the others.
 fn title_subjects(report: &Report) -> String {
-    let sentences = summary::sentences(&Ranking::new(report));
+    let sentences = subject_sentences::sentences(&Ranking::new(report));
     let ranked = sentences.into_iter().map(|(index, _)| &report.subjects[index]);
-    let program = report.subjects.iter().find(|subject| summary::is_program(report, subject));
+    let program = report.subjects.iter().find(|subject| is_program(report, subject));
     let Some(first) = program.or(ranked.into_iter().next()) else { return String::new() };
     match report.subjects.len() - 1 {
         0 => first.name.clone(),
@@ -174,7 +174,7 @@ fn settings_notes(report: &Report) -> String {
 fn answers(ranking: &Ranking<'_>, names: &[String]) -> String {
     let report = ranking.report();
     let mut html = String::new();
-    for (i, sentence) in summary::sentences(ranking) {
+    for (i, sentence) in subject_sentences::sentences(ranking) {
         let (id, name) = (escape(&report.subjects[i].id), escape(&names[i]));
         let sentence = escape(&sentence);
         html += &format!("<li data-id=\"{id}\"><span><b>{name}</b> {sentence}</span></li>\n");

@@ -11,12 +11,11 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use crate::picture::canvas::{Area, DrawResult, FONT, Picture, colour, draw_sized, mark};
 use crate::report::command::Command;
 use crate::report::cost::core_percent;
-use crate::report::fitness;
 use crate::report::label::labels;
 use crate::report::ranking::Ranking;
-use crate::report::summary;
 use crate::report::svg::{Drawable, by_importance, drawables};
 use crate::report::trust::Trust;
+use crate::report::{fitness, subject_sentences, summary};
 
 /// Size of the picture that sites show for a link.
 const SIZE: (u32, u32) = (1200, 630);
@@ -67,7 +66,8 @@ fn rows<'a>(
     measured: &'a [Drawable<'a>],
     max_rows: usize,
 ) -> Vec<&'a Drawable<'a>> {
-    let ranked: Vec<usize> = summary::sentences(ranking).iter().map(|(index, _)| *index).collect();
+    let ranked: Vec<usize> =
+        subject_sentences::sentences(ranking).iter().map(|(index, _)| *index).collect();
     let mut kept = by_importance(ranking, measured);
     kept.truncate(max_rows);
     kept.sort_by_key(|drawable| ranked.iter().position(|index| *index == drawable.index));

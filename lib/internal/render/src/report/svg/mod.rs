@@ -21,11 +21,11 @@ use crate::picture::canvas::{
     draw_small_print, file_name, small_print_height,
 };
 use crate::picture::palette::Sign;
-use crate::report::label::{labels, signs};
+use crate::report::label::{is_program, labels, signs};
 use crate::report::ranking::Ranking;
 use crate::report::tradeoff::Point;
 use crate::report::trust::Trust;
-use crate::report::{origin, summary};
+use crate::report::{origin, subject_sentences, summary};
 
 /// A measured subject with its sign and name.
 struct Drawable<'a> {
@@ -51,7 +51,10 @@ impl Drawable<'_> {
         let id = &self.subject.id;
         match &self.subject.summary {
             Some(summary) => {
-                format!("{id} {}.", summary::describe_lateness(&summary.lateness_ns, trust))
+                format!(
+                    "{id} {}.",
+                    subject_sentences::describe_lateness(&summary.lateness_ns, trust)
+                )
             }
             None => id.clone(),
         }
@@ -191,7 +194,8 @@ impl LatenessAxis {
 /// order of their ranking.
 fn by_importance<'a>(ranking: &Ranking<'_>, measured: &'a [Drawable<'a>]) -> Vec<&'a Drawable<'a>> {
     let report = ranking.report();
-    let ranks: Vec<usize> = summary::sentences(ranking).iter().map(|(index, _)| *index).collect();
+    let ranks: Vec<usize> =
+        subject_sentences::sentences(ranking).iter().map(|(index, _)| *index).collect();
     let mut sorted: Vec<&Drawable<'_>> = measured.iter().collect();
     sorted.sort_by_key(|drawable| ranks.iter().position(|index| *index == drawable.index));
     let ringed = ranking.points().iter().filter(|point| point.front);
@@ -199,7 +203,7 @@ fn by_importance<'a>(ranking: &Ranking<'_>, measured: &'a [Drawable<'a>]) -> Vec
     let best_of_tokio = sorted.iter().find(|d| is_tokio(d.subject)).map(|d| d.index);
     sorted.sort_by_key(|drawable| {
         let Drawable { index, subject, .. } = drawable;
-        let is_first = summary::is_program(report, subject) || best_of_tokio == Some(*index);
+        let is_first = is_program(report, subject) || best_of_tokio == Some(*index);
         let is_ringed = ringed.contains(index);
         (!is_first, !is_ringed, !is_control(&subject.name))
     });

@@ -4,8 +4,8 @@ use files::report::{Report, Subject};
 
 use super::{Cause, Diagnosis, diagnoses, select_diagnoses};
 use crate::document::{Document, Table};
+use crate::report::label::{self, labels};
 use crate::report::ranking::Ranking;
-use crate::report::summary;
 use crate::report::unexplained::GroupedDiagnoses;
 
 /// Adds a section for each profiled subject.
@@ -21,7 +21,7 @@ fn add_grouped(document: &mut Document, diagnoses: &GroupedDiagnoses<'_>) {
 /// Adds a section for each program of the user, and compares it with the best ticker. Adds the
 /// sections of all subjects if none of them is a program.
 pub fn add_main_diagnoses(document: &mut Document, report: &Report) {
-    let is_program = |subject: &Subject| summary::is_program(report, subject);
+    let is_program = |subject: &Subject| label::is_program(report, subject);
     let programs = select_diagnoses(report, is_program);
     if programs.is_empty() {
         return add_diagnoses(document, report);
@@ -45,7 +45,7 @@ pub fn add_main_diagnoses(document: &mut Document, report: &Report) {
 
 /// Describes the causes of the best ticker in the rounds of a program.
 fn describe_best_ticker(ranking: &Ranking<'_>, program: &Subject) -> Option<String> {
-    let (subject, name) = summary::best_ticker(ranking, program)?;
+    let (subject, name) = best_ticker(ranking, program)?;
     let why = subject.why.as_ref().filter(|why| why.tier.is_some())?;
     let ticker = Diagnosis { name, why, trace_ns: None };
     let mut causes = Vec::new();
@@ -55,6 +55,18 @@ fn describe_best_ticker(ranking: &Ranking<'_>, program: &Subject) -> Option<Stri
     let causes = if causes.is_empty() { "too few to say".to_owned() } else { causes.join(", ") };
     let (selection, name, counts) = (ticker.selection(), &ticker.name, ticker.counts());
     Some(format!("For comparison, {selection} of {name} ({counts}): {causes}."))
+}
+
+/// Returns the ticker with the lowest percentile among those with the period and load of a program,
+/// and its name.
+fn best_ticker<'a>(ranking: &Ranking<'a>, program: &Subject) -> Option<(&'a Subject, String)> {
+    let report = ranking.report();
+    let index = report.subjects.iter().position(|subject| std::ptr::eq(subject, program))?;
+    let standing = ranking.group_of(index)?.standing.as_ref()?;
+    let others = standing.tied.iter().chain(standing.behind.iter().map(|behind| &behind.subject));
+    let mut by_value = std::iter::once(&standing.best).chain(others);
+    let ticker = *by_value.find(|&&index| !label::is_program(report, &report.subjects[index]))?;
+    Some((&report.subjects[ticker], labels(report).names.swap_remove(ticker)))
 }
 
 fn add_diagnosis(document: &mut Document, diagnosis: &Diagnosis<'_>) {
