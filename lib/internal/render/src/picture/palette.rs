@@ -134,15 +134,11 @@ impl Signs {
         self.slots.values().any(|other| *other == slot)
     }
 
-    fn is_colour_taken(&self, colour: usize) -> bool {
-        self.slots.values().any(|(other, _)| *other == colour)
-    }
-
     /// Returns the first slot, starting with this one, with an unused colour; if all colours are
     /// used, the first unused slot.
     fn find_free(&self, (colour, form): Slot) -> Slot {
         for colour in cycle(colour, COLOURS.len()) {
-            if !self.is_colour_taken(colour) {
+            if self.slots.values().all(|(taken, _)| *taken != colour) {
                 return (colour, form);
             }
         }

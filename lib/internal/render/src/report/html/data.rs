@@ -176,13 +176,12 @@ fn encode_value(late: i64) -> u16 {
 
 /// Packs two codes into three bytes, the first into the lower bits.
 fn pack_codes(codes: &[u16]) -> Vec<u8> {
-    codes.chunks(2).flat_map(pack_pair).collect()
-}
-
-fn pack_pair(pair: &[u16]) -> [u8; 3] {
-    let both = u32::from(pair[0]) | u32::from(*pair.get(1).unwrap_or(&0)) << 12;
-    let [a, b, c, _] = both.to_le_bytes();
-    [a, b, c]
+    let mut bytes = Vec::new();
+    for pair in codes.chunks(2) {
+        let both = u32::from(pair[0]) | u32::from(*pair.get(1).unwrap_or(&0)) << 12;
+        bytes.extend(&both.to_le_bytes()[..3]);
+    }
+    bytes
 }
 
 /// Bins per decade.

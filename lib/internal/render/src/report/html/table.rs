@@ -2,7 +2,7 @@
 
 use cli::time::format_time;
 use cli::words::{or_dash, prefix_or_empty};
-use files::report::{Distribution, PERCENTILES, Report, Subject, Summary};
+use files::report::{PERCENTILES, Report, Subject, Summary};
 
 use crate::document::html::escape;
 use crate::picture::canvas::title;
@@ -102,25 +102,18 @@ fn row(subject: &Subject, summary: &Summary, trust: Trust) -> Vec<String> {
     let lateness = &summary.lateness_ns;
     let mut cells = Vec::new();
     for (percentile, value) in lateness.percentiles() {
-        cells.push(or_dash(value.map(|ns| percentile_cell(lateness, percentile.key, ns))));
+        let interval = lateness.ci95.get(percentile.key).map(|ends| ends.map(format_time));
+        cells.push(or_dash(value.map(|ns| with_interval(&format_time(ns), interval))));
     }
     cells.push(format_time(lateness.max));
     let missed = format_missed(subject, summary);
     cells.push(or_dash(missed.map(|cell| trust.count_cell(summary, "missed", &cell))));
     cells.push(summary.ticks.to_string());
-    cells.push(or_dash(summary.cpu_ns_per_tick.map(|ns| cost_cell(subject, ns))));
+    let cost_interval = per_tick_ci95(subject).map(|ends| ends.map(format_cost));
+    let cost = summary.cpu_ns_per_tick.map(|ns| with_interval(&format_cost(ns), cost_interval));
+    cells.push(or_dash(cost));
     cells.push(or_dash(core_percent(subject).map(|percent| format!("{percent:.1} %"))));
     cells
-}
-
-fn percentile_cell(lateness: &Distribution, key: &str, ns: i64) -> String {
-    let interval = lateness.ci95.get(key).map(|ends| ends.map(format_time));
-    with_interval(&format_time(ns), interval)
-}
-
-fn cost_cell(subject: &Subject, ns: f64) -> String {
-    let interval = per_tick_ci95(subject).map(|ends| ends.map(format_cost));
-    with_interval(&format_cost(ns), interval)
 }
 
 fn format_cost(ns: f64) -> String {

@@ -177,9 +177,17 @@ impl Narrator<'_> {
             let (late, cost) = (format_time(best.late), format_cost(best.subject, ", for"));
             return format!("{} was {late} late at {}{cost}.{rest}", best.name, self.at);
         }
-        let lead = match standing.winner() {
-            Some(_) => self.describe_winner(group, best),
-            None => self.describe_shared_lead(standing),
+        let at = self.at;
+        let lead = if standing.winner().is_some() {
+            let cheapest =
+                if group.cheapest == Some(best.index) { " and was the cheapest" } else { "" };
+            let (late, cost) = (format_time(best.late), format_cost(best.subject, ", for"));
+            format!("{} had the lowest {at} ({late}){cheapest}{cost}", best.name)
+        } else {
+            let names = self.leader_names(standing);
+            let between =
+                if standing.tied.len() > 1 { "the lowest of them and the others" } else { "them" };
+            format!("{names} had the lowest {at}, with no clear difference between {between}")
         };
         let (others, higher) = (self.describe_others(group, standing), self.describe_higher(group));
         format!("{lead}{others}{higher}.")
@@ -201,22 +209,6 @@ impl Narrator<'_> {
     fn tried(&self) -> String {
         let at: Vec<String> = self.ranking.candidates().iter().map(|key| label(key)).collect();
         join_with(&at.iter().map(String::as_str).collect::<Vec<_>>(), "or")
-    }
-
-    /// Describes the subject that is clearly lower than all others, with its price.
-    fn describe_winner(&self, group: &RankedGroup<'_>, best: &SubjectLine<'_>) -> String {
-        let cheapest =
-            if group.cheapest == Some(best.index) { " and was the cheapest" } else { "" };
-        let (late, cost) = (format_time(best.late), format_cost(best.subject, ", for"));
-        format!("{} had the lowest {} ({late}){cheapest}{cost}", best.name, self.at)
-    }
-
-    /// Names the subjects that share the lead.
-    fn describe_shared_lead(&self, standing: &Standing) -> String {
-        let (names, at) = (self.leader_names(standing), self.at);
-        let between =
-            if standing.tied.len() > 1 { "the lowest of them and the others" } else { "them" };
-        format!("{names} had the lowest {at}, with no clear difference between {between}")
     }
 
     /// Describes the cheapest subject and by how much it was later, or else by how much the others

@@ -200,7 +200,11 @@ fn by_importance<'a>(ranking: &Ranking<'_>, measured: &'a [Drawable<'a>]) -> Vec
     sorted.sort_by_key(|drawable| ranks.iter().position(|index| *index == drawable.index));
     let ringed = ranking.points().iter().filter(|point| point.front);
     let ringed: Vec<usize> = ringed.map(|point| point.subject).collect();
-    let best_of_tokio = sorted.iter().find(|d| is_tokio(d.subject)).map(|d| d.index);
+    // The best subject on tokio's own timer.
+    let is_tokio = |d: &&&Drawable<'_>| {
+        d.subject.backend.as_ref().is_some_and(|backend| backend.starts_with("tokio"))
+    };
+    let best_of_tokio = sorted.iter().find(is_tokio).map(|d| d.index);
     sorted.sort_by_key(|drawable| {
         let Drawable { index, subject, .. } = drawable;
         let is_first = is_program(report, subject) || best_of_tokio == Some(*index);
@@ -208,11 +212,6 @@ fn by_importance<'a>(ranking: &Ranking<'_>, measured: &'a [Drawable<'a>]) -> Vec
         (!is_first, !is_ringed, !is_control(&subject.name))
     });
     sorted
-}
-
-/// Whether a subject uses tokio's own timer.
-fn is_tokio(subject: &Subject) -> bool {
-    subject.backend.as_ref().is_some_and(|backend| backend.starts_with("tokio"))
 }
 
 /// The text around the charts of a picture.

@@ -39,8 +39,11 @@ impl Timeline {
         // Without a period, the axis counts the ticks.
         let period_ns = if subject.period_ns > 0 { subject.period_ns } else { 1_000_000_000 };
         for rounds in rounds_by_index(subject) {
-            let deadlines = rounds.iter().flat_map(|round| first_deadline(period_ns, round));
-            let Some(first) = deadlines.reduce(f64::min) else { continue };
+            let with_ticks = rounds.iter().filter(|round| !round.lateness_ns.is_empty());
+            let deadlines_ns = with_ticks.map(|round| stalls::deadline_ns(period_ns, round, 0));
+            let Some(first) = deadlines_ns.map(|ns| ns as f64 / 1e9).reduce(f64::min) else {
+                continue;
+            };
             if !timeline.points.is_empty() {
                 timeline.joints.push(timeline.end);
             }
@@ -79,11 +82,6 @@ impl Timeline {
 /// Returns the rounds of a subject, each with all of its instances.
 fn rounds_by_index(subject: &Subject) -> impl Iterator<Item = &[Round]> {
     subject.rounds.chunk_by(|a, b| a.index == b.index)
-}
-
-fn first_deadline(period_ns: u64, round: &Round) -> Option<f64> {
-    let _ = round.lateness_ns.first()?;
-    Some(stalls::deadline_ns(period_ns, round, 0) as f64 / 1e9)
 }
 
 fn seconds(stall: &Stall, shift: f64) -> Range<f64> {
