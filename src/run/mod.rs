@@ -11,8 +11,8 @@ pub mod plan_file;
 mod round_stream;
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use cli::exit::{self, Error, ExitStatus};
@@ -38,12 +38,13 @@ use files::report::{Report, Status};
 use crate::flight_record::Flight;
 use crate::interrupt;
 use crate::run::args::RunArgs;
-use crate::run::late_ticks::{LateOutcome, LateTicks};
+use crate::run::late_ticks::LateTicks;
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_args::{PlanArgs, ScenarioKeys};
 use crate::run::round_stream::RoundStream;
 use crate::{previous_runs, table_colors, viewer};
 use render::formats::Format;
+use render::report::{bars, html, svg, table};
 
 const REPORT: &str = "report.json";
 const PAGE: &str = "report.html";
@@ -56,16 +57,94 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
         print(&plan_file::to_toml(&plan))?;
         return Ok(ExitStatus::Done);
     }
-    let mut outcome = Session::prepare(plan, args)?.measure();
-    let saved = outcome.save();
-    // The results are printed even if they could not be saved.
-    let printed = outcome.print();
+
+    // Check and set up everything that can fail, before anything is measured or written.
+    plan.check_memory()?;
+    tuning::check_cpus(&plan.concurrent_cpus()?)?;
+    let host = host::capture();
+    let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let stop = Arc::default();
+    let late = LateTicks::from_args(&args.late, &stop)?;
+    interrupt::stop_on_interrupt(&stop)?;
+    let start_timeout = args.scenario.max_start_time.unwrap_or(DEFAULT_START_TIMEOUT);
+    let starts = StartupCosts::measure(&plan, start_timeout, &stop)?;
+    // Loads start first, so that they do not inherit the CPU and the scheduling class of the
+    // measuring thread.
+    let mut loads = Loads::start(&plan.scenarios)?;
+    let changes = record::apply_changes(&plan)?;
+    // The directory comes last, so that a failed setup does not leave one.
+    let out = OutputDirectory::open(args.out.as_deref(), &started_utc, REPORT_FILES)?;
+    out.announce_replacement(args.quiet);
+    announce_plan(&plan, &starts, args.quiet);
+
+    // Measure the rounds. Each is shown, checked for late ticks, and printed if it is streamed.
+    let conditions = Conditions { host, changes, started_utc, starts };
+    let mut observer = RunObserver { view: live_view(&plan, args), plan: &plan, late };
+    let mut stream = (args.format == Format::Jsonl).then(|| RoundStream::new(&stop));
+    let mut listener =
+        stream.as_mut().map(|stream| |id: &str, result: RecordedRound<'_>| stream.add(id, result));
+    let listener = listener.as_mut().map(|listener| listener as &mut record::RoundListener<'_>);
+    let mut report = record::measure(&plan, conditions, &mut loads, &stop, &mut observer, listener);
+    report.loads = loads.end();
+    observer.view.finish();
+    let late = observer.late.map(|late| late.finish(&mut report));
+
+    // Write the report and its renderings. The report is written last: if it is new, so are the
+    // other files.
+    let json = report.to_json();
+    let flight = late.as_ref().and_then(|late| late.flight.as_ref()).map(Flight::to_json);
+    let page = html::page(std::slice::from_ref(&report));
+    let pictures = if args.svg { svg::pictures(&report) } else { svg::main_pictures(&report) };
+    let mut files: Vec<(&str, &str)> =
+        pictures.iter().map(|p| (p.name.as_str(), p.svg.as_str())).collect();
+    files.extend(flight.as_deref().map(|flight| (FLIGHT, flight)));
+    files.extend([(PAGE, page.as_str()), (REPORT, json.as_str())]);
+    let saved = out.write_all(&files);
+
+    // Print the results, even if they could not be saved. A stream loses the rounds of the report,
+    // which are printed already.
+    let printed = match (stream, args.format) {
+        (Some(stream), _) => stream.finish(&mut report),
+        (None, Format::Table) => {
+            print(&table_colors::paint_for_stdout(format_table(&report, args, &out.path(REPORT))))
+        }
+        (None, _) => print(&json),
+    };
+
+    // Name the files.
     if saved.is_ok() {
-        outcome.announce_files();
+        terminal::note(args.quiet, &format!("report: {}", out.path(REPORT).display()));
+        terminal::note_link(args.quiet, "page: ", &out.path(PAGE));
+        if args.open {
+            viewer::open(&out.path(PAGE));
+        }
+        if flight.is_some() {
+            let path = out.path(FLIGHT);
+            terminal::note(args.quiet, &format!("flight record: {}", path.display()));
+        }
     }
-    let status = outcome.conclude();
+
+    // Run the late command, if it still has to run, and choose the exit status.
+    let was_stopped = late.as_ref().is_some_and(|late| late.stopped_run);
+    let has_failed_command = late.is_some_and(|late| late.conclude(&out.path(FLIGHT), args.quiet));
+    let is_complete = report.subjects.iter().all(|s| s.status == Status::Measured);
+    let fitness = report.fitness.as_ref();
+    let is_unfit = fitness.is_some_and(|f| f.verdict == Verdict::Unfit);
+    let is_refused = args.strict && is_unfit && !was_stopped;
+    if is_refused {
+        terminal::failure(&Error::measure(format!(
+            "cannot trust this run, as --strict requires: {}",
+            render::report::fitness::sentence(fitness).unwrap_or_default()
+        )));
+    }
     saved.and(printed)?;
-    Ok(status)
+    Ok(if was_stopped {
+        ExitStatus::Regressed
+    } else if !is_complete || has_failed_command || is_refused {
+        ExitStatus::NotMeasured
+    } else {
+        ExitStatus::Done
+    })
 }
 
 fn print(text: &str) -> exit::Result<()> {
@@ -91,62 +170,6 @@ fn read_plan(args: &RunArgs) -> exit::Result<Plan> {
         terminal::note(args.quiet, &note);
     }
     Ok(plan)
-}
-
-/// A run that is ready to measure.
-struct Session<'a> {
-    plan: Plan,
-    args: &'a RunArgs,
-    stop: Arc<AtomicBool>,
-    late: Option<LateTicks>,
-    loads: Loads,
-    conditions: Conditions,
-    out: OutputDirectory,
-}
-
-impl<'a> Session<'a> {
-    /// Checks and sets up everything that can fail, before anything is measured or written.
-    fn prepare(plan: Plan, args: &'a RunArgs) -> exit::Result<Self> {
-        plan.check_memory()?;
-        tuning::check_cpus(&plan.concurrent_cpus()?)?;
-        let host = host::capture();
-        let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let stop = Arc::default();
-        let late = LateTicks::from_args(&args.late, &stop)?;
-        interrupt::stop_on_interrupt(&stop)?;
-        let start_timeout = args.scenario.max_start_time.unwrap_or(DEFAULT_START_TIMEOUT);
-        let starts = StartupCosts::measure(&plan, start_timeout, &stop)?;
-        // Loads start first, so that they do not inherit the CPU and the scheduling class of the
-        // measuring thread.
-        let loads = Loads::start(&plan.scenarios)?;
-        let changes = record::apply_changes(&plan)?;
-        // The directory comes last, so that a failed setup does not leave one.
-        let out = OutputDirectory::open(args.out.as_deref(), &started_utc, REPORT_FILES)?;
-        out.announce_replacement(args.quiet);
-        let conditions = Conditions { host, changes, started_utc, starts };
-        Ok(Self { plan, args, stop, late, loads, conditions, out })
-    }
-
-    fn measure(self) -> Outcome<'a> {
-        let Self { plan, args, stop, late, mut loads, conditions, out } = self;
-        announce_plan(&plan, &conditions.starts, args.quiet);
-        let mut observer = RunObserver { view: live_view(&plan, args), plan: &plan, late };
-        let mut stream = (args.format == Format::Jsonl).then(|| RoundStream::new(&stop));
-        let mut report = match &mut stream {
-            Some(stream) => {
-                let mut listener = |id: &str, result: RecordedRound<'_>| stream.add(id, result);
-                let listener = Some(&mut listener as &mut record::RoundListener<'_>);
-                record::measure(&plan, conditions, &mut loads, &stop, &mut observer, listener)
-            }
-            None => record::measure(&plan, conditions, &mut loads, &stop, &mut observer, None),
-        };
-        report.loads = loads.end();
-        observer.view.finish();
-        let late = observer.late.map(|late| late.finish(&mut report));
-        let flight = late.as_ref().and_then(|late| late.flight.as_ref());
-        let flight = flight.map(Flight::to_json);
-        Outcome { args, out, json: report.to_json(), report, flight, late, stream }
-    }
 }
 
 fn announce_plan(plan: &Plan, starts: &StartupCosts, quiet: bool) {
@@ -222,102 +245,20 @@ impl Observer for RunObserver<'_> {
     }
 }
 
-/// A run that has been measured.
-struct Outcome<'a> {
-    args: &'a RunArgs,
-    out: OutputDirectory,
-    report: Report,
-    json: String,
-    flight: Option<String>,
-    late: Option<LateOutcome>,
-    stream: Option<RoundStream>,
-}
-
-impl Outcome<'_> {
-    /// Writes the report and its renderings. The report is written last: if it is new, so are the
-    /// other files.
-    fn save(&self) -> exit::Result<()> {
-        let page = render::report::html::page(std::slice::from_ref(&self.report));
-        let pictures = if self.args.svg {
-            render::report::svg::pictures(&self.report)
-        } else {
-            render::report::svg::main_pictures(&self.report)
-        };
-        let mut files: Vec<(&str, &str)> =
-            pictures.iter().map(|p| (p.name.as_str(), p.svg.as_str())).collect();
-        files.extend(self.flight.as_deref().map(|flight| (FLIGHT, flight)));
-        files.extend([(PAGE, page.as_str()), (REPORT, self.json.as_str())]);
-        self.out.write_all(&files)
+/// Formats the table, the comparison with the previous run and the histograms.
+fn format_table(report: &Report, args: &RunArgs, path: &Path) -> String {
+    let (has_prose, columns) = (!args.quiet, terminal::columns());
+    let mut text =
+        table::render_reports(std::slice::from_ref(report), &args.table, columns, has_prose);
+    // Quiet output has no prose, but contains everything that was requested.
+    if !has_prose && args.why {
+        text += &table::render_diagnoses(report, columns);
     }
-
-    /// Prints the results. A stream loses the rounds of the report, which are printed already.
-    fn print(&mut self) -> exit::Result<()> {
-        match (self.stream.take(), self.args.format) {
-            (Some(stream), _) => stream.finish(&mut self.report),
-            (None, Format::Table) => print(&table_colors::paint_for_stdout(self.table())),
-            (None, _) => print(&self.json),
-        }
+    if has_prose && let Some(sentence) = previous_runs::compare_with_previous(report, path) {
+        text += &to_printable(&wrap_paragraph(&sentence, columns));
     }
-
-    /// Formats the table, the comparison with the previous run and the histograms.
-    fn table(&self) -> String {
-        let (report, has_prose, columns) = (&self.report, !self.args.quiet, terminal::columns());
-        let reports = std::slice::from_ref(report);
-        let table =
-            render::report::table::render_reports(reports, &self.args.table, columns, has_prose);
-        // Quiet output has no prose, but contains everything that was requested.
-        let is_requested = !has_prose && self.args.why;
-        let diagnoses =
-            is_requested.then(|| render::report::table::render_diagnoses(report, columns));
-        let comparison = has_prose
-            .then(|| previous_runs::compare_with_previous(report, &self.out.path(REPORT)))
-            .flatten()
-            .map_or(String::new(), |sentence| wrap_paragraph(&sentence, columns));
-        let histograms = self
-            .args
-            .histogram
-            .then(|| format!("\n{}", render::report::bars::text(report, columns)));
-        table
-            + &diagnoses.unwrap_or_default()
-            + &to_printable(&comparison)
-            + &histograms.unwrap_or_default()
+    if args.histogram {
+        text += &format!("\n{}", bars::text(report, columns));
     }
-
-    fn announce_files(&self) {
-        let quiet = self.args.quiet;
-        terminal::note(quiet, &format!("report: {}", self.out.path(REPORT).display()));
-        terminal::note_link(quiet, "page: ", &self.out.path(PAGE));
-        if self.args.open {
-            viewer::open(&self.out.path(PAGE));
-        }
-        if self.flight.is_some() {
-            let path = self.out.path(FLIGHT);
-            terminal::note(quiet, &format!("flight record: {}", path.display()));
-        }
-    }
-
-    /// Runs the late command, if it still has to run, and chooses the exit status.
-    fn conclude(self) -> ExitStatus {
-        let is_complete = self.report.subjects.iter().all(|s| s.status == Status::Measured);
-        let fitness = self.report.fitness.as_ref();
-        let is_unfit = fitness.is_some_and(|f| f.verdict == Verdict::Unfit);
-        let is_broken = self.late.as_ref().is_some_and(|late| late.stopped_run);
-        let flight_path = self.out.path(FLIGHT);
-        let has_failed_command =
-            self.late.is_some_and(|late| late.conclude(&flight_path, self.args.quiet));
-        if is_broken {
-            return ExitStatus::Regressed;
-        }
-        let is_refused = self.args.strict && is_unfit;
-        if is_refused {
-            terminal::failure(&Error::measure(format!(
-                "cannot trust this run, as --strict requires: {}",
-                render::report::fitness::sentence(fitness).unwrap_or_default()
-            )));
-        }
-        if !is_complete || has_failed_command || is_refused {
-            return ExitStatus::NotMeasured;
-        }
-        ExitStatus::Done
-    }
+    text
 }
