@@ -43,11 +43,11 @@ pub fn run(stress: Stress) -> Result<ExitStatus> {
     let barrier = Arc::new(Barrier::new(stress.threads + 1));
     let failed = |e: io::Error| Error::measure(format!("{stress}: {e}"));
     for _ in 0..stress.threads {
-        let work = Work::prepare(stress.kind).map_err(failed)?;
+        let work = prepare_work(stress.kind).map_err(failed)?;
         let (barrier, stop) = (Arc::clone(&barrier), Arc::clone(&stop));
         let thread = move || {
             barrier.wait();
-            if let Err(e) = work.run(&stop) {
+            if let Err(e) = work(&stop) {
                 // Fewer threads would be a different load.
                 terminal::failure(&Error::measure(format!("{stress}: {e}")));
                 interrupt::abort();
@@ -66,75 +66,74 @@ pub fn run(stress: Stress) -> Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// The work of a thread, with its resources.
-enum Work {
-    Cpu,
-    Memory(Vec<u8>),
-    Io(File),
-    Softirq { sender: UdpSocket, receiver: UdpSocket },
+/// The work of a thread, with its resources. It ends when it is told to stop.
+type Work = Box<dyn FnOnce(&AtomicBool) -> io::Result<()> + Send>;
+
+fn prepare_work(kind: StressKind) -> io::Result<Work> {
+    Ok(match kind {
+        StressKind::Cpu => Box::new(spin),
+        StressKind::Memory => {
+            let mut memory = Vec::new();
+            memory.try_reserve_exact(MEMORY_BYTES).map_err(io::Error::other)?;
+            // Writing makes the kernel map each page.
+            memory.resize(MEMORY_BYTES, 1);
+            Box::new(move |stop| write_memory(memory, stop))
+        }
+        StressKind::Io => {
+            // /tmp is often in memory. An unnamed file is removed when its process ends.
+            let disk = Some(Path::new("/var/tmp")).filter(|directory| directory.is_dir());
+            let file = disk.map_or_else(tempfile::tempfile, tempfile::tempfile_in)?;
+            Box::new(move |stop| write_file(file, stop))
+        }
+        StressKind::Softirq => {
+            let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+            let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+            sender.connect(receiver.local_addr()?)?;
+            receiver.set_nonblocking(true)?;
+            Box::new(move |stop| send_packets(&sender, &receiver, stop))
+        }
+    })
 }
 
-impl Work {
-    fn prepare(kind: StressKind) -> io::Result<Self> {
-        Ok(match kind {
-            StressKind::Cpu => Self::Cpu,
-            StressKind::Memory => {
-                let mut memory = Vec::new();
-                memory.try_reserve_exact(MEMORY_BYTES).map_err(io::Error::other)?;
-                // Writing makes the kernel map each page.
-                memory.resize(MEMORY_BYTES, 1);
-                Self::Memory(memory)
-            }
-            StressKind::Io => {
-                // /tmp is often in memory. An unnamed file is removed when its process ends.
-                let disk = Some(Path::new("/var/tmp")).filter(|directory| directory.is_dir());
-                Self::Io(disk.map_or_else(tempfile::tempfile, tempfile::tempfile_in)?)
-            }
-            StressKind::Softirq => {
-                let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-                let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-                sender.connect(receiver.local_addr()?)?;
-                receiver.set_nonblocking(true)?;
-                Self::Softirq { sender, receiver }
-            }
-        })
-    }
+fn is_running(stop: &AtomicBool) -> bool {
+    !stop.load(Ordering::Relaxed)
+}
 
-    fn run(self, stop: &AtomicBool) -> io::Result<()> {
-        let is_running = || !stop.load(Ordering::Relaxed);
-        match self {
-            Self::Cpu => {
-                while is_running() {
-                    spin_loop();
-                }
-            }
-            Self::Memory(mut memory) => {
-                while is_running() {
-                    for line in memory.chunks_mut(STRIDE_BYTES) {
-                        line[0] = line[0].wrapping_add(1);
-                    }
-                    black_box(&mut memory);
-                }
-            }
-            Self::Io(mut file) => {
-                let block = vec![0x5a; BLOCK_BYTES];
-                while is_running() {
-                    file.rewind()?;
-                    for _ in (0..FILE_BLOCKS).take_while(|_| is_running()) {
-                        file.write_all(&block)?;
-                        file.sync_data()?;
-                    }
-                }
-            }
-            Self::Softirq { sender, receiver } => {
-                let mut packet = [0; PACKET_BYTES];
-                while is_running() {
-                    // A full queue drops the packet, but its interrupt has happened.
-                    let _ = sender.send(&packet);
-                    let _ = receiver.recv(&mut packet);
-                }
-            }
-        }
-        Ok(())
+fn spin(stop: &AtomicBool) -> io::Result<()> {
+    while is_running(stop) {
+        spin_loop();
     }
+    Ok(())
+}
+
+fn write_memory(mut memory: Vec<u8>, stop: &AtomicBool) -> io::Result<()> {
+    while is_running(stop) {
+        for line in memory.chunks_mut(STRIDE_BYTES) {
+            line[0] = line[0].wrapping_add(1);
+        }
+        black_box(&mut memory);
+    }
+    Ok(())
+}
+
+fn write_file(mut file: File, stop: &AtomicBool) -> io::Result<()> {
+    let block = vec![0x5a; BLOCK_BYTES];
+    while is_running(stop) {
+        file.rewind()?;
+        for _ in (0..FILE_BLOCKS).take_while(|_| is_running(stop)) {
+            file.write_all(&block)?;
+            file.sync_data()?;
+        }
+    }
+    Ok(())
+}
+
+fn send_packets(sender: &UdpSocket, receiver: &UdpSocket, stop: &AtomicBool) -> io::Result<()> {
+    let mut packet = [0; PACKET_BYTES];
+    while is_running(stop) {
+        // A full queue drops the packet, but its interrupt has happened.
+        let _ = sender.send(&packet);
+        let _ = receiver.recv(&mut packet);
+    }
+    Ok(())
 }
