@@ -21,7 +21,7 @@ use cli::terminal;
 use engine::machine::{host, tuning};
 use engine::measure::load::Loads;
 use files::file::File as _;
-use files::find::{Find, Ticker};
+use files::find::Ticker;
 
 use crate::find::args::FindArgs;
 use crate::find::search::Search;
@@ -35,6 +35,8 @@ const RESULTS: ResultNames = &[RESULT, "find.svg"];
 /// Searches, prints the result, and writes it into a directory.
 pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     let search = Search::plan(args)?;
+
+    // Set up everything that can fail before anything is measured or written.
     let host = host::capture();
     let settings =
         tuning::Settings { cpu: args.cpu, sched: args.sched, ..tuning::Settings::default() };
@@ -51,10 +53,29 @@ pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     out.announce_replacement(args.quiet);
     terminal::note(args.quiet, &search.announcement());
 
+    // Measure.
     let mut found = search.empty_result(args, host, started_utc);
     search.measure(&mut found, &mut loads, &stop, args.quiet)?;
     found.load = loads.end().pop();
-    report(&found, args, &out)?;
+
+    // The result is printed even if it could not be written.
+    let json = found.to_json();
+    let picture = picture::picture(&found);
+    let mut files: Vec<(&str, &str)> = Vec::new();
+    files.extend(picture.as_ref().map(|p| (p.name.as_str(), p.svg.as_str())));
+    files.push((RESULT, json.as_str()));
+    let saved = out.write_all(&files);
+    let text = match args.format {
+        Format::Json => json.into_bytes(),
+        format => make("what was found", &formats::FORMATS, format, &found)?.into_bytes(),
+    };
+    let printed = file_io::write_output(text, None);
+    if saved.is_ok() {
+        terminal::note(args.quiet, &format!("found: {}", out.path(RESULT).display()));
+    }
+    saved.and(printed)?;
+
+    // A ticker that could not be measured is an error, although the others have results.
     let failed: Vec<&Ticker> = found.tickers.iter().filter(|t| t.failure.is_some()).collect();
     for ticker in &failed {
         let failure = ticker.failure.as_deref().unwrap_or_default();
@@ -62,23 +83,4 @@ pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     }
     let is_complete = !found.partial && failed.is_empty();
     Ok(if is_complete { ExitStatus::Done } else { ExitStatus::NotMeasured })
-}
-
-/// Writes and prints the result. It is printed even if it could not be written.
-fn report(found: &Find, args: &FindArgs, out: &OutputDirectory) -> exit::Result<()> {
-    let json = found.to_json();
-    let picture = picture::picture(found);
-    let mut files: Vec<(&str, &str)> = Vec::new();
-    files.extend(picture.as_ref().map(|p| (p.name.as_str(), p.svg.as_str())));
-    files.push((RESULT, json.as_str()));
-    let saved = out.write_all(&files);
-    let text = match args.format {
-        Format::Json => json.into_bytes(),
-        format => make("what was found", &formats::FORMATS, format, found)?.into_bytes(),
-    };
-    let printed = file_io::write_output(text, None);
-    if saved.is_ok() {
-        terminal::note(args.quiet, &format!("found: {}", out.path(RESULT).display()));
-    }
-    saved.and(printed)
 }

@@ -5,7 +5,7 @@ pub mod args;
 pub mod runs;
 
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::doctor;
 use crate::doctor::file::Checkup;
@@ -29,14 +29,6 @@ use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
 use crate::{compare, find, gate, table_colors};
 use render::formats::{Format, Rendering, make};
-use render::picture::canvas::Picture;
-
-/// Returns the function that renders a file, if it is one of osjitter other than a report.
-fn find_kind(text: &str) -> Option<RenderFn> {
-    let FileFormat::Osjitter { schema } = detect(text)?.format else { return None };
-    let (_, render) = KINDS.into_iter().find(|(known, _)| *known == schema)?;
-    Some(render)
-}
 
 /// Renders a file of one kind.
 type RenderFn = fn(&str, &ReportArgs) -> Result<Rendering>;
@@ -81,7 +73,13 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
     }
     let files: Vec<PathBuf> = args.files.iter().map(|file| file_io::resolve(file)).collect();
     let first = file_io::read_text(&files[0])?;
-    let rendering = if let Some(render) = find_kind(&first) {
+    // The first file decides which kind all of them have. Without one of the kinds, they are
+    // reports of runs, or of other tools.
+    let kind = match detect(&first).map(|detected| detected.format) {
+        Some(FileFormat::Osjitter { schema }) => KINDS.iter().find(|(known, _)| *known == schema),
+        _ => None,
+    };
+    let rendering = if let Some((_, render)) = kind {
         if args.runs.samples || args.runs.subject.is_some() || args.unit.is_some() {
             return Err(Error::usage(
                 "--samples, --subject and --unit go with the report of a run",
@@ -128,19 +126,19 @@ fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
             ));
         }
         (Rendering::Bytes(bytes), _) => file_io::write_output(bytes, out)?,
-        (Rendering::Pictures(pictures), Some(directory)) => write_pictures(&pictures, directory)?,
+        (Rendering::Pictures(pictures), Some(directory)) => {
+            std::fs::create_dir_all(directory).map_err(|e| Error::unwritable(directory, &e))?;
+            let mut files = Vec::new();
+            for picture in pictures {
+                files.push((directory.join(picture.name), picture.svg.into_bytes()));
+            }
+            file_io::write_outputs(&files)?;
+        }
         (Rendering::Pictures(_), None) => {
             return Err(Error::usage("pictures are files: give a directory with --out"));
         }
     }
     Ok(ExitStatus::Done)
-}
-
-/// Writes pictures into the requested directory.
-fn write_pictures(pictures: &[Picture], directory: &Path) -> Result<()> {
-    std::fs::create_dir_all(directory).map_err(|e| Error::unwritable(directory, &e))?;
-    let file = |picture: &Picture| (directory.join(&picture.name), picture.svg.as_bytes().to_vec());
-    file_io::write_outputs(&pictures.iter().map(file).collect::<Vec<_>>())
 }
 
 /// Reads all files. The first is given as text, since a pipe can be read only once.
