@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
-use crate::settings::config_file::Setting;
+use crate::settings::config_file::{IgnoreReason, Setting};
 use crate::settings::flags::{context_text, display_name};
 
 /// A command line without the file.
@@ -94,7 +94,7 @@ impl<'a> CommandLine<'a> {
         while let Err(error) = &complete
             && let Some((index, argument)) = self.find_unusable(settings, error)
         {
-            settings[index].ignored = Some(format!("needs {argument}"));
+            settings[index].ignored = Some(IgnoreReason::MissingArgument { argument });
             complete = self.parse_with(settings);
         }
         complete

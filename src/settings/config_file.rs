@@ -31,7 +31,27 @@ pub struct Setting {
     /// The file and the line.
     location: String,
     /// The reason why the command line does not use it, if it does not.
-    pub ignored: Option<String>,
+    pub ignored: Option<IgnoreReason>,
+}
+
+/// Reason why a setting is not used.
+#[derive(Clone, Debug)]
+pub enum IgnoreReason {
+    OnCommandLine,
+    InPlan,
+    ExcludedBy { flag: String },
+    MissingArgument { argument: String },
+}
+
+impl fmt::Display for IgnoreReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OnCommandLine => f.write_str("set on the command line"),
+            Self::InPlan => f.write_str("overridden by --plan"),
+            Self::ExcludedBy { flag } => write!(f, "excluded by {flag}"),
+            Self::MissingArgument { argument } => write!(f, "needs {argument}"),
+        }
+    }
 }
 
 /// The value of a setting.

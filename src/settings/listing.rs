@@ -75,7 +75,7 @@ impl ListingSources<'_> {
     fn list(&self, arg: &Arg) -> ListedSetting {
         let key = long_name(arg);
         let setting = self.settings.iter().find(|setting| setting.key == key);
-        let unused = setting.and_then(|setting| setting.ignored.clone());
+        let unused = setting.and_then(|setting| setting.ignored.as_ref());
         let source = match setting {
             Some(_) if unused.is_none() => Source::File,
             _ if self.line.has(arg) => Source::CommandLine,
@@ -90,7 +90,7 @@ impl ListingSources<'_> {
             source,
             default: default(arg),
             line: setting.map(|setting| setting.line),
-            unused,
+            unused: unused.map(ToString::to_string),
         }
     }
 }

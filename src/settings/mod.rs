@@ -21,7 +21,7 @@ use cli::exit::{self, ExitStatus};
 use cli::terminal;
 
 use crate::settings::command_line::{CommandLine, SelectedCommand, innermost};
-use crate::settings::config_file::Setting;
+use crate::settings::config_file::{IgnoreReason, Setting};
 use crate::settings::flags::{are_exclusive, display_name, find_setting, long_name};
 use crate::settings::listing::{ListingSources, SettingsListing};
 use crate::settings::open_file::display_path;
@@ -118,18 +118,18 @@ fn ignore_reason(
     command: &Command,
     line: &CommandLine<'_>,
     plan_keys: &[&str],
-) -> Option<String> {
+) -> Option<IgnoreReason> {
     let arg = find_setting(command, &setting.key)?;
     if line.has(arg) {
-        return Some("set on the command line".to_owned());
+        return Some(IgnoreReason::OnCommandLine);
     }
     let typed: Vec<&Arg> = command.get_arguments().filter(|arg| line.has(arg)).collect();
     let has_plan = typed.iter().any(|arg| long_name(arg) == "plan");
     if has_plan && plan_keys.contains(&setting.key.as_str()) {
-        return Some("overridden by --plan".to_owned());
+        return Some(IgnoreReason::InPlan);
     }
     let excluded = typed.iter().find(|other| are_exclusive(command, arg, other));
-    excluded.map(|other| format!("excluded by {}", display_name(other)))
+    excluded.map(|other| IgnoreReason::ExcludedBy { flag: display_name(other) })
 }
 
 fn announce_settings(file: &Path, settings: &[Setting], quiet: bool) {

@@ -29,7 +29,8 @@ const EXPIRED_TIMERS: u64 = 10_000;
 /// Tick of tokio's timer wheel.
 const WHEEL_TICK: Duration = Duration::from_millis(1);
 
-/// The workloads, by their names on the command line.
+/// The workloads, by their names on the command line. Other flags have the parameters with which a
+/// kind becomes one [`Workload`] or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WorkloadKind {
     /// a channel between two tasks, on as many workers as there are CPUs

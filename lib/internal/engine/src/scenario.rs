@@ -34,7 +34,8 @@ pub use subject_pattern::{
 };
 pub use tokio_runtime::{MAX_WORKERS, Runtime, runtime_parser};
 
-/// One thing to measure.
+/// One thing to measure. A report has a mirror of it, [`report::Scenario`], since its schema is
+/// published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
     /// Identifier within a plan, for example `os-interval@500us/current-thread`.

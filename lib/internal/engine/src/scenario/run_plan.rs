@@ -15,7 +15,7 @@ pub const MAX_ROUNDS_WITHOUT_SAMPLES: u64 = 1_000;
 /// Memory per recorded tick while the report is built: samples, sorted copies and JSON text.
 const BYTES_PER_TICK: u64 = 160;
 
-/// The plan of a run.
+/// The plan of a run. A report has a mirror of it, [`report::Plan`], since its schema is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Seed for the round order and the start phases.
