@@ -66,7 +66,7 @@ pub fn run(stress: Stress) -> Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// The work of a thread, with its resources. It ends when it is told to stop.
+/// The work of a thread, with its resources. It ends after its argument is set.
 type Work = Box<dyn FnOnce(&AtomicBool) -> io::Result<()> + Send>;
 
 fn prepare_work(kind: StressKind) -> io::Result<Work> {

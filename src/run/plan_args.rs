@@ -105,7 +105,7 @@ pub struct ScenarioKeys {
     pub meter: Option<String>,
     /// Time limit for a program to start and write its first tick [default: 5s]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, help_heading = "Scenarios")]
-    // How long a machine takes to start a program is no part of a plan.
+    // A plan does not contain this limit, which depends on the machine.
     #[serde(skip)]
     pub max_start_time: Option<Duration>,
     /// Runtime of tokio subjects: current-thread, multi-thread or multi-thread:N; repeat for

@@ -74,7 +74,7 @@ fn named_cpus(comparison: &CpuComparison) -> Vec<Vec<&CpuDifference>> {
             by_cpu.entry(difference.cpu).or_default().push(difference);
         }
     }
-    let mut named: Vec<Vec<&CpuDifference>> = by_cpu.into_iter().map(|(_, cpu)| cpu).collect();
+    let mut named: Vec<Vec<&CpuDifference>> = by_cpu.into_values().collect();
     named.sort_by_key(|cpu| std::cmp::Reverse(cpu[0].difference_ns.unsigned_abs()));
     named
 }

@@ -289,7 +289,7 @@ fn group_by_period<T: Series>(items: &[T]) -> Vec<Vec<&T>> {
     if groups.len() < 2 || !has_repeated_sign(items) {
         return vec![items.iter().collect()];
     }
-    groups.into_iter().map(|(_, group)| group).collect()
+    groups.into_values().collect()
 }
 
 fn has_repeated_sign<T: Series>(items: &[T]) -> bool {

@@ -240,7 +240,7 @@ fn fronts<'a>(points: &[&'a Point]) -> Vec<Vec<&'a Point>> {
             fronts.entry(group).or_default().push(point);
         }
     }
-    let mut fronts: Vec<_> = fronts.into_iter().map(|(_, front)| front).collect();
+    let mut fronts: Vec<_> = fronts.into_values().collect();
     for front in &mut fronts {
         front.sort_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns));
     }
