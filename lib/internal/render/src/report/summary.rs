@@ -1,29 +1,21 @@
 //! Summarizes a report in plain English: only what the numbers show, without judgement or advice.
 
 mod caveats;
+mod names;
 mod narrator;
+mod subject_line;
 
 use cli::time::format_time;
 use files::quantity::is_gaps;
-use files::report::{Report, Subject, Summary};
-use files::subjects::{SPINNING_CONTROL, is_control};
+use files::report::Report;
+use files::subjects::SPINNING_CONTROL;
 
 use crate::report::cpus;
-use crate::report::label::labels;
 use crate::report::ranking::Ranking;
 use crate::report::summary::caveats::describe_caveats;
+use crate::report::summary::names::{join_names, label};
 use crate::report::summary::narrator::Narrator;
-
-/// A measured subject with the values that the sentences need.
-struct SubjectLine<'a> {
-    /// Index of the subject in the report.
-    index: usize,
-    name: String,
-    subject: &'a Subject,
-    summary: &'a Summary,
-    /// Lateness at the percentile by which the report ranks.
-    late: i64,
-}
+use crate::report::summary::subject_line::{SubjectLine, subject_lines};
 
 /// Returns the answer of a report in a sentence: the subject with the lowest percentile and by how
 /// much, or the program of the user compared with it.
@@ -71,28 +63,6 @@ fn report_sentences(ranking: &Ranking<'_>) -> Vec<String> {
     sentences
 }
 
-/// Returns the subjects whose sample size supports the percentile `ranked`.
-fn subject_lines<'a>(report: &'a Report, ranked: &str) -> Vec<SubjectLine<'a>> {
-    let named = report.subjects.iter().zip(labels(report).names).enumerate();
-    let mut lines = Vec::new();
-    for (index, (subject, name)) in named {
-        lines.extend(SubjectLine::new(index, subject, name, ranked));
-    }
-    lines
-}
-
-impl<'a> SubjectLine<'a> {
-    fn new(index: usize, subject: &'a Subject, name: String, ranked: &str) -> Option<Self> {
-        let summary = subject.summary.as_ref()?;
-        let late = summary.lateness_ns.percentile(ranked)?;
-        Some(Self { index, name, subject, summary, late })
-    }
-
-    fn is_control(&self) -> bool {
-        is_control(&self.subject.name)
-    }
-}
-
 /// Names every subject with the longest gap.
 fn describe_longest_gap(lines: &[SubjectLine<'_>]) -> Option<String> {
     let longest = lines.iter().map(|line| line.summary.lateness_ns.max).max()?;
@@ -122,30 +92,6 @@ fn describe_controls(report: &Report, lines: &[SubjectLine<'_>], at: &str) -> Op
     Some(format!("{lead}, at {at}, {}.", described.join(", and ")))
 }
 
-/// Maximum number of names in a list.
-const MAX_NAMES: usize = 4;
-
-/// Joins names: `a, b and c`, or `a, b, c, d and 3 more`.
-fn join_names(names: &[&str]) -> String {
-    match names.len().saturating_sub(MAX_NAMES) {
-        0 => join_with(names, "and"),
-        others => format!("{} and {others} more", names[..MAX_NAMES].join(", ")),
-    }
-}
-
-fn join_with(names: &[&str], conjunction: &str) -> String {
-    match names {
-        [] => String::new(),
-        [name] => (*name).to_owned(),
-        [first @ .., last] => format!("{} {conjunction} {last}", first.join(", ")),
-    }
-}
-
-/// Returns the name of a percentile in text.
-fn label(percentile: &str) -> String {
-    percentile.replace('_', ".")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,6 +99,7 @@ mod tests {
     use crate::report::synthetic::{self, ROUNDS, SyntheticSubject, subject};
     use files::file::File as _;
     use files::fitness::{Facts, Fitness};
+    use files::subjects::is_control;
 
     fn summarize(report: &Report) -> String {
         report_sentences(&Ranking::new(report)).join(" ")

@@ -1,11 +1,12 @@
-//! What the numbers of the table hide, in a sentence.
+//! Caveats of a report: ticks, costs and stolen time that the table hides.
 
 use cli::time::format_share;
 use files::report::{Report, Round, Subject, Summary};
 use files::window::TimeInWindow;
 
 use crate::report::ranking::Ranking;
-use crate::report::summary::{SubjectLine, join_with};
+use crate::report::summary::names::join_with;
+use crate::report::summary::subject_line::SubjectLine;
 use crate::report::trust::Trust;
 use crate::report::{origin, tradeoff};
 

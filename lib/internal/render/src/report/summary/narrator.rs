@@ -8,7 +8,8 @@ use files::compare::{Conclusion, PairDifference};
 use crate::report::cost::format_cost;
 use crate::report::label::{is_program, labels};
 use crate::report::ranking::{BehindSubject, RankedGroup, Ranking, Standing};
-use crate::report::summary::{SubjectLine, join_names, join_with, label};
+use crate::report::summary::names::{join_names, join_with, label};
+use crate::report::summary::subject_line::SubjectLine;
 
 fn describe_program(line: &SubjectLine<'_>) -> String {
     let (late, cost) = (format_time(line.late), format_cost(line.subject, " for"));

@@ -1,0 +1,25 @@
+//! Names in sentences: lists of subjects, and percentiles.
+
+/// Maximum number of names in a list.
+const MAX_NAMES: usize = 4;
+
+/// Joins names: `a, b and c`, or `a, b, c, d and 3 more`.
+pub fn join_names(names: &[&str]) -> String {
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => join_with(names, "and"),
+        others => format!("{} and {others} more", names[..MAX_NAMES].join(", ")),
+    }
+}
+
+pub fn join_with(names: &[&str], conjunction: &str) -> String {
+    match names {
+        [] => String::new(),
+        [name] => (*name).to_owned(),
+        [first @ .., last] => format!("{} {conjunction} {last}", first.join(", ")),
+    }
+}
+
+/// Returns the name of a percentile in text.
+pub fn label(percentile: &str) -> String {
+    percentile.replace('_', ".")
+}
