@@ -127,7 +127,7 @@ fn parse_host(text: &str) -> Result<String, String> {
 fn parse_label(text: &str) -> Result<(String, String), String> {
     let invalid = || format!("invalid label {text:?}: expected e.g. rack=r7");
     let (key, value) = text.split_once('=').ok_or_else(invalid)?;
-    Labels::default().set(key, value)?;
+    Labels::default().set(key, value).map_err(|e| e.to_string())?;
     if value.is_empty() || cell(value) != value {
         return Err(format!(
             "invalid label value {value:?}: expected 1 to 256 bytes without , ; \" and control characters"

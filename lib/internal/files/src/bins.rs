@@ -31,7 +31,7 @@ mod text;
 pub use convert::{ID, INSTANCES, LOAD, MissingHistogram, intervals_from_report};
 pub use error::{BinsError, BinsFlaw};
 pub use fold::{Fold, join};
-pub use key::{Key, Labels, cell, micros, stamp};
+pub use key::{Key, LabelError, Labels, cell, micros, stamp};
 pub use model::{Bin, Binning, Interval, IntervalCounts, NEGATIVE, SCHEMA, VERSION};
 pub use text::{
     CELLS, Cells, bins_csv, intervals_csv, kind, read_bins, read_bins_from, read_intervals,

@@ -14,7 +14,7 @@ use flate2::bufread::ZlibDecoder;
 use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer, V2Serializer};
 
-use crate::histogram_error::HistogramError;
+use crate::histogram_error::{HistogramDamage, HistogramError};
 
 /// First words of an encoded histogram. The second hexadecimal digit from the right is the size of
 /// a count.
@@ -89,7 +89,7 @@ impl DecodedHistogram {
         let to_parts = |value: f64| {
             let parts = value * factor;
             let is_possible = (0.0..=MAX_PARTS).contains(&parts);
-            is_possible.then_some(parts).ok_or_else(|| damaged("a value is negative or too large"))
+            is_possible.then_some(parts).ok_or(HistogramDamage::Fraction)
         };
         let convert = |bin: RecordedBin| {
             let lowest = to_parts(bin.lowest as f64)? as u64;
@@ -117,14 +117,10 @@ impl BinBudget {
     }
 
     fn take_one(&mut self) -> Result<()> {
-        let left = self.0.checked_sub(1).ok_or_else(|| damaged("it has too many bins"))?;
+        let left = self.0.checked_sub(1).ok_or(HistogramDamage::TooManyBins)?;
         self.0 = left;
         Ok(())
     }
-}
-
-fn damaged(reason: &str) -> HistogramError {
-    HistogramError::Damaged(reason.to_owned())
 }
 
 /// Decodes a histogram, compressed or not.
@@ -156,17 +152,17 @@ pub fn decode_v2(bytes: &[u8]) -> Result<Hdr<u64>> {
     }
     let (header, bins) = decode_whole(bytes, &mut BinBudget::for_bytes(bytes.len()))?;
     if header.offset != 0 || header.ratio != Some(1.0) {
-        return Err(damaged("its header has an offset or a ratio"));
+        return Err(HistogramDamage::OffsetOrRatio.into());
     }
     let digits = u8::try_from(header.digits).unwrap_or(u8::MAX);
     let mut histogram = Hdr::new_with_bounds(header.lowest, header.highest, digits)
-        .map_err(|e| damaged(&e.to_string()))?;
+        .map_err(HistogramDamage::Layout)?;
     for bin in &bins {
-        histogram.record_n(bin.lowest, bin.count).map_err(|e| damaged(&e.to_string()))?;
+        histogram.record_n(bin.lowest, bin.count).map_err(HistogramDamage::Value)?;
     }
     // The maximum is that of the last bin, even if the only one is that of 0.
     if let Some(last) = bins.last() {
-        histogram.record_n(last.highest, 0).map_err(|e| damaged(&e.to_string()))?;
+        histogram.record_n(last.highest, 0).map_err(HistogramDamage::Value)?;
     }
     Ok(histogram)
 }
@@ -290,7 +286,7 @@ fn decode_counts(
     let payload = payload_bytes.unwrap_or(u64::MAX);
     let mut read = 0;
     while read < payload {
-        let buffer = reader.fill_buf().map_err(|e| damaged(&e.to_string()))?;
+        let buffer = reader.fill_buf().map_err(|e| HistogramDamage::Compression(e.to_string()))?;
         if buffer.is_empty() {
             break;
         }
@@ -308,7 +304,7 @@ fn decode_counts(
                 }
                 Some(0) => index = index.saturating_add(1),
                 Some(gap) if counts.has_gaps() => index = index.saturating_add(gap.unsigned_abs()),
-                Some(_) => return Err(damaged("a count is negative")),
+                Some(_) => return Err(HistogramDamage::NegativeCount.into()),
             }
         }
         reader.consume(length);
@@ -333,7 +329,7 @@ impl CountDecoder {
     fn word(size: u32) -> Result<Self> {
         match size {
             2 | 4 | 8 => Ok(Self::Word { size, value: 0, bytes: 0 }),
-            _ => Err(damaged("the size of a count is not 2, 4 or 8 bytes")),
+            _ => Err(HistogramDamage::CountSize.into()),
         }
     }
 
@@ -435,16 +431,16 @@ struct Layout {
 impl Layout {
     fn new(digits: u32, lowest: u64) -> Result<Self> {
         if digits > MAX_DIGITS {
-            return Err(damaged("it has more than 5 digits"));
+            return Err(HistogramDamage::TooManyDigits.into());
         }
         let unit_magnitude = lowest.checked_ilog2();
-        let unit_magnitude = unit_magnitude.ok_or_else(|| damaged("its lowest value is 0"))?;
+        let unit_magnitude = unit_magnitude.ok_or(HistogramDamage::LowestIsZero)?;
         // A bucket resolves twice as many values as there are numbers with so many digits.
         let bins: u64 = 2 * 10_u64.pow(digits);
         let half_magnitude = bins.next_power_of_two().ilog2() - 1;
         // Java's implementation allows 62, that of Rust, which stores reports, 63.
         if unit_magnitude + half_magnitude + 1 > MAX_MAGNITUDE {
-            return Err(damaged("its lowest value is too large"));
+            return Err(HistogramDamage::LowestTooLarge.into());
         }
         Ok(Self { unit_magnitude, half_magnitude })
     }
@@ -457,7 +453,7 @@ impl Layout {
             0 => (0, index),
             bucket => (bucket - 1, half + (index & (half - 1))),
         };
-        let too_large = || damaged("a value exceeds 63 bits");
+        let too_large = || HistogramError::from(HistogramDamage::ValueTooLarge);
         let magnitude = bucket.saturating_add(self.unit_magnitude.into());
         if magnitude >= 63 {
             return Err(too_large());

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram as Hdr;
 use crate::hdr_encoding;
 use crate::model::model;
 
-pub use crate::histogram_error::{ENCODING, HistogramError};
+pub use crate::histogram_error::{ENCODING, HistogramDamage, HistogramError};
 
 /// Number of significant decimal digits. A stored value is within 0.1 % of the measured one.
 const SIGNIFICANT_DIGITS: u8 = 3;
@@ -76,8 +76,7 @@ pub fn unpack(stored: &Histogram) -> Result<Hdr<u64>, HistogramError> {
     if stored.encoding != ENCODING {
         return Err(HistogramError::OtherEncoding(stored.encoding.clone()));
     }
-    let bytes =
-        BASE64.decode(&stored.data).map_err(|e| HistogramError::NotBase64(e.to_string()))?;
+    let bytes = BASE64.decode(&stored.data).map_err(HistogramError::NotBase64)?;
     let histogram = hdr_encoding::decode_v2(&bytes)?;
     if histogram.len() != stored.count {
         return Err(HistogramError::OtherCount { holds: histogram.len(), states: stored.count });

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use hdrhistogram::{CreationError, RecordError};
+
 /// Encoding of the data of a stored histogram.
 pub const ENCODING: &str = "hdr-v2-base64";
 
@@ -11,16 +13,16 @@ pub const ENCODING: &str = "hdr-v2-base64";
 pub enum HistogramError {
     /// The encoding is not [`ENCODING`]; contains the encoding.
     OtherEncoding(String),
-    /// The text is not base64; contains the reason.
-    NotBase64(String),
+    /// The text is not base64.
+    NotBase64(base64::DecodeError),
     /// The bytes are in another encoding; contains their first word.
     OtherFormat(u32),
     /// The bytes end early.
     EndsEarly,
     /// The data is larger than any histogram.
     TooLarge,
-    /// The bytes are inconsistent; contains the reason.
-    Damaged(String),
+    /// The bytes are inconsistent.
+    Damaged(HistogramDamage),
     /// The number of values does not match.
     OtherCount {
         /// Values in the data.
@@ -55,4 +57,68 @@ impl fmt::Display for HistogramError {
     }
 }
 
-impl std::error::Error for HistogramError {}
+impl std::error::Error for HistogramError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NotBase64(error) => Some(error),
+            Self::Damaged(HistogramDamage::Layout(error)) => Some(error),
+            Self::Damaged(HistogramDamage::Value(error)) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<HistogramDamage> for HistogramError {
+    fn from(damage: HistogramDamage) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
+/// An inconsistency in the bytes of a histogram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HistogramDamage {
+    /// There are more bins than a file of this size can contain.
+    TooManyBins,
+    /// The header has an offset or a ratio, which those of stored histograms do not have.
+    OffsetOrRatio,
+    /// The header has more than five significant digits.
+    TooManyDigits,
+    /// The lowest value of the header is zero.
+    LowestIsZero,
+    /// The lowest value of the header leaves no bits for the bins.
+    LowestTooLarge,
+    /// The header has another size of a count than 2, 4 or 8 bytes.
+    CountSize,
+    /// A count is negative.
+    NegativeCount,
+    /// A value has more than 63 bits.
+    ValueTooLarge,
+    /// A value of a DoubleHistogram is negative, not a number, or too large.
+    Fraction,
+    /// The bytes cannot be inflated; contains the reason.
+    Compression(String),
+    /// The header describes an impossible histogram.
+    Layout(CreationError),
+    /// A value is outside of the range of the header.
+    Value(RecordError),
+}
+
+impl fmt::Display for HistogramDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyBins => f.write_str("it has too many bins"),
+            Self::OffsetOrRatio => f.write_str("its header has an offset or a ratio"),
+            Self::TooManyDigits => f.write_str("it has more than 5 digits"),
+            Self::LowestIsZero => f.write_str("its lowest value is 0"),
+            Self::LowestTooLarge => f.write_str("its lowest value is too large"),
+            Self::CountSize => f.write_str("the size of a count is not 2, 4 or 8 bytes"),
+            Self::NegativeCount => f.write_str("a count is negative"),
+            Self::ValueTooLarge => f.write_str("a value exceeds 63 bits"),
+            Self::Fraction => f.write_str("a value is negative or too large"),
+            Self::Compression(reason) => f.write_str(reason),
+            Self::Layout(error) => error.fmt(f),
+            Self::Value(error) => error.fmt(f),
+        }
+    }
+}

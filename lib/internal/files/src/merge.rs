@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use crate::compare::compare_cpus;
-use crate::file::File as _;
+use crate::file::{File as _, Invalid};
 use crate::fitness::Fitness;
 use crate::histogram;
 use crate::report::{
@@ -41,7 +41,7 @@ pub struct RankedMedian {
 }
 
 /// The reason for which reports cannot be merged.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum MergeError {
     /// The list of reports is empty.
@@ -55,8 +55,8 @@ pub enum MergeError {
         /// Identifier of the subject.
         subject: String,
     },
-    /// The plans differ in more than seed and number of ticks; contains the difference.
-    PlansDiffer(String),
+    /// The plans differ in more than seed and number of ticks.
+    PlansDiffer(PlanDifference),
     /// Two reports contain the same round. Counting it twice would narrow every interval without a
     /// new measurement.
     SameRun {
@@ -66,7 +66,7 @@ pub enum MergeError {
         second: usize,
     },
     /// The merged report would exceed the limits of a report; contains the violation.
-    TooMuch(String),
+    TooMuch(Invalid),
 }
 
 impl fmt::Display for MergeError {
@@ -91,7 +91,56 @@ impl fmt::Display for MergeError {
     }
 }
 
-impl std::error::Error for MergeError {}
+impl std::error::Error for MergeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::TooMuch(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// A difference between the plans of the first report and another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanDifference {
+    /// Number of the other report, from 1.
+    pub report: usize,
+    /// The part of the plan that differs.
+    pub difference: PlanPart,
+}
+
+/// A part of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlanPart {
+    /// The settings of the process.
+    Settings,
+    /// A scenario that only one of the plans contains; contains its identifier.
+    Missing(String),
+    /// How a scenario is measured; contains its identifier.
+    Scenario(String),
+}
+
+impl fmt::Display for PlanDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "report {}: {}", self.report, self.difference)
+    }
+}
+
+impl fmt::Display for PlanPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Settings => {
+                f.write_str("scheduling class, memory lock or timer slack is another")
+            }
+            Self::Missing(id) => write!(f, "{id} is not in both"),
+            Self::Scenario(id) => write!(
+                f,
+                "{id} has another command, meter, period, round, warm-up or number of instances"
+            ),
+        }
+    }
+}
 
 /// Merges reports in the given order. Host and clock are those of the first report, and warnings
 /// name the differences.
@@ -136,7 +185,7 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
         let hint = "Look at the ranking before trusting a sum.";
         merged.warnings.push(Warning::new(HOSTS_DIFFER, message, hint));
     }
-    merged.check().map_err(|e| MergeError::TooMuch(e.to_string()))?;
+    merged.check().map_err(MergeError::TooMuch)?;
     Ok(merged)
 }
 
@@ -155,10 +204,10 @@ fn check_samples(reports: &[Report]) -> Result<(), MergeError> {
 
 /// Returns the first difference between the plan of the first report and another plan, with the
 /// number of its report.
-fn first_plan_difference(first: &Report, rest: &[Report]) -> Option<String> {
+fn first_plan_difference(first: &Report, rest: &[Report]) -> Option<PlanDifference> {
     for (n, report) in (2..).zip(rest) {
         if let Some(difference) = plan_difference(first, report) {
-            return Some(format!("report {n}: {difference}"));
+            return Some(PlanDifference { report: n, difference });
         }
     }
     None
@@ -245,21 +294,18 @@ impl RankedMedian {
 }
 
 /// Returns the first difference between two plans.
-fn plan_difference(a: &Report, b: &Report) -> Option<String> {
+fn plan_difference(a: &Report, b: &Report) -> Option<PlanPart> {
     let (p, q) = (&a.plan, &b.plan);
     if (&p.sched, p.mlock, p.timer_slack_ns) != (&q.sched, q.mlock, q.timer_slack_ns) {
-        return Some("scheduling class, memory lock or timer slack is another".to_owned());
+        return Some(PlanPart::Settings);
     }
     if let Some(id) = scenario_ids(p).symmetric_difference(&scenario_ids(q)).next() {
-        return Some(format!("{id} is not in both"));
+        return Some(PlanPart::Missing((*id).to_owned()));
     }
     for scenario in &p.scenarios {
         let other = q.scenarios.iter().find(|other| other.id == scenario.id)?;
         if !is_measured_alike(scenario, other) {
-            return Some(format!(
-                "{} has another command, meter, period, round, warm-up or number of instances",
-                scenario.id
-            ));
+            return Some(PlanPart::Scenario(scenario.id.clone()));
         }
     }
     None

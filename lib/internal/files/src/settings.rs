@@ -132,12 +132,12 @@ fn has_common_value(sides: &Sides<&SubjectSettings>, format: FormatSetting) -> b
 
 /// Compares the timer slack of the threads with the largest one.
 fn compare_slack(sides: &Sides<&SubjectSettings>, reference: &str) -> Option<SettingDifference> {
-    let format = |thread: &ThreadSettings| thread.timer_slack_ns.map(format_ns);
+    let format = |thread: &ThreadSettings| thread.timer_slack_ns.map(format_slack);
     let base_ns = max_slack_ns(sides.base)?;
     let known_ns = max_slack_ns(sides.candidate);
     let value = match (known_ns, sides.candidate.initial_timer_slack_ns) {
         (Some(_), _) => describe_threads(sides.candidate, format)?,
-        (None, Some(ns)) => format!("unknown, initially {}", format_ns(ns)),
+        (None, Some(ns)) => format!("unknown, initially {}", format_slack(ns)),
         (None, None) => return None,
     };
     let candidate_ns = known_ns.or(sides.candidate.initial_timer_slack_ns)?;
@@ -160,7 +160,7 @@ fn max_slack_ns(settings: &SubjectSettings) -> Option<u64> {
 }
 
 /// Formats a timer slack in the largest unit in which it is whole.
-fn format_ns(ns: u64) -> String {
+fn format_slack(ns: u64) -> String {
     for (unit_ns, unit) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")] {
         if ns >= unit_ns && ns.is_multiple_of(unit_ns) {
             return format!("{} {unit}", ns / unit_ns);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::counters::add_if_complete;
-use crate::histogram::{self, Histogram};
+use crate::histogram::{self, Histogram, HistogramError};
 use crate::report::{Distribution, MAX_NS, Report, Round, Subject, Summary};
 use jitterstat::stats::{self, quantile};
 
@@ -23,17 +23,25 @@ pub const ID: &str = "id";
 pub struct MissingHistogram {
     /// Identifier of the subject.
     pub subject: String,
-    /// The reason.
-    pub why: String,
+    /// The reason; `None` if the report contains no histogram.
+    pub error: Option<HistogramError>,
 }
 
 impl fmt::Display for MissingHistogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} has no histogram to make bins of: {}", self.subject, self.why)
+        write!(f, "{} has no histogram to make bins of: ", self.subject)?;
+        match &self.error {
+            Some(error) => error.fmt(f),
+            None => f.write_str("there is none in the report"),
+        }
     }
 }
 
-impl std::error::Error for MissingHistogram {}
+impl std::error::Error for MissingHistogram {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.as_ref().map(|error| error as _)
+    }
+}
 
 /// Converts each measured subject of a report to an interval. The host is a parameter because
 /// reports do not contain its name.
@@ -83,10 +91,10 @@ fn subject_interval(
     key: Key,
     binning: Binning,
 ) -> Result<Interval, MissingHistogram> {
-    let missing = |why: String| MissingHistogram { subject: subject.id.clone(), why };
+    let missing = |error| MissingHistogram { subject: subject.id.clone(), error };
     let stored = subject.histogram.as_ref();
-    let stored = stored.ok_or_else(|| missing("there is none in the report".to_owned()))?;
-    let histogram = histogram::unpack(stored).map_err(|e| missing(e.to_string()))?;
+    let stored = stored.ok_or_else(|| missing(None))?;
+    let histogram = histogram::unpack(stored).map_err(|e| missing(Some(e)))?;
     let summary = subject.summary.as_ref();
     // Early ticks count at 0 in the histogram, and so in its lowest bin, whatever its width.
     let early = summary.and_then(|summary| summary.early).unwrap_or(0).min(histogram.count_at(0));

@@ -44,6 +44,33 @@ impl fmt::Display for Key {
     }
 }
 
+/// An error in a label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LabelError {
+    /// The key is not an identifier; contains the key.
+    InvalidKey(String),
+    /// The label has no `=`; contains the label.
+    WithoutValue(String),
+    /// The key occurs twice; contains the key.
+    DuplicateKey(String),
+}
+
+impl fmt::Display for LabelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidKey(key) => write!(
+                f,
+                "invalid label key {key:?}: expected a letter, then letters, digits, `_`, `.`, `-`"
+            ),
+            Self::WithoutValue(label) => write!(f, "invalid label {label:?}: expected key=value"),
+            Self::DuplicateKey(key) => write!(f, "duplicate label key {key:?}"),
+        }
+    }
+}
+
+impl std::error::Error for LabelError {}
+
 /// Labels with unique keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(BTreeMap<String, String>);
@@ -53,13 +80,11 @@ impl Labels {
     ///
     /// # Errors
     /// Returns an error if the key is not an identifier.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), LabelError> {
         let starts_well = key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
         let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
         if !starts_well || !key.chars().all(is_valid) || key.len() > MAX_CELL {
-            return Err(format!(
-                "invalid label key {key:?}: expected a letter, then letters, digits, `_`, `.`, `-`"
-            ));
+            return Err(LabelError::InvalidKey(key.to_owned()));
         }
         self.0.insert(key.to_owned(), cell(value).into_owned());
         Ok(())
@@ -83,14 +108,13 @@ impl Labels {
     ///
     /// # Errors
     /// Returns an error if a label is invalid, or a key occurs twice.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, LabelError> {
         let mut labels = Self::default();
         for label in text.split(';').filter(|label| !label.is_empty()) {
-            let (key, value) = label
-                .split_once('=')
-                .ok_or_else(|| format!("invalid label {label:?}: expected key=value"))?;
+            let (key, value) =
+                label.split_once('=').ok_or_else(|| LabelError::WithoutValue(label.to_owned()))?;
             if labels.0.contains_key(key) {
-                return Err(format!("duplicate label key {key:?}"));
+                return Err(LabelError::DuplicateKey(key.to_owned()));
             }
             labels.set(key, value)?;
         }
