@@ -85,8 +85,7 @@ impl CostSums {
         if round.instance == 0 {
             let window_ns = round.window_ns.unwrap_or(0);
             self.window_ns = self.window_ns.saturating_add(window_ns);
-            let usage_ns = round.cost_window_ns.unwrap_or(window_ns);
-            let usage_ns = if round.switches_involuntary.is_some() { usage_ns } else { 0 };
+            let usage_ns = round.window_of_switches_ns().unwrap_or(0);
             self.usage_window_ns = self.usage_window_ns.saturating_add(usage_ns);
             let known_ns = if round.run_queue_ns.is_some() { window_ns } else { 0 };
             self.queue_window_ns = self.queue_window_ns.saturating_add(known_ns);
@@ -143,12 +142,7 @@ impl Tally {
         self.spun_ns = self.spun_ns.saturating_add(recorded_ns).saturating_add(last_late_ns);
         if let Some(cpu_ns) = round.cpu_ns {
             add_if_known(&mut self.spin_cpu_ns, Some(cpu_ns));
-            // In files of version 0.2, the CPU time includes the warm-up.
-            let whole_ns = || {
-                let ticks = (round.first_tick + lateness_ns.len() as u64).saturating_sub(1);
-                SPIN_LEAD_NS.saturating_add(ticks.saturating_mul(period_ns)) + last_late_ns
-            };
-            let window_ns = round.cost_window_ns.unwrap_or_else(whole_ns);
+            let window_ns = round.window_of_spin_ns(period_ns, lateness_ns);
             self.spin_window_ns = self.spin_window_ns.saturating_add(window_ns);
         }
         for gap in spin_gaps(period_ns, lateness_ns) {

@@ -11,8 +11,9 @@ use crate::histogram;
 use crate::report::{
     Plan, Report, Round, Scenario, Status, Subject, SubjectSettings, Summary, Warning,
 };
+use crate::round_costs::RoundCost;
 use crate::settings;
-use crate::summary::{InstanceRound, RoundCost, stored_samples, summarise};
+use crate::summary::{InstanceRound, stored_samples, summarise};
 use crate::trust;
 use jitterstat::sample::RoundSamples;
 use jitterstat::stats::quantile;

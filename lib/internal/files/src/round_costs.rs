@@ -1,13 +1,101 @@
 //! The costs of the rounds of a subject, and the windows in which they were counted.
+//!
+//! Files of version 0.2 state no window of a cost. What replaces it in each computation is here.
+
+use std::ops::Add;
 
 use crate::counters::add_if_complete;
+use crate::fitness::SPIN_LEAD_NS;
 use crate::report::{Round, Subject, Summary};
 use jitterstat::stats::Interval;
 use jitterstat::stats::bootstrap;
 
+/// The cost of a round, in a window of whole ticks: in most rounds from the first recorded tick to
+/// the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoundCost {
+    /// Ticks in the window, over which the cost is distributed.
+    pub ticks: u64,
+    /// Length of the window; `None` if it is unknown.
+    pub window_ns: Option<u64>,
+    /// CPU time of the whole process; `None` if the platform does not report it.
+    pub cpu_ns: Option<u64>,
+    /// Voluntary and involuntary context switches of the process; `None` if the platform does not
+    /// report them.
+    pub wakeups: Option<u64>,
+}
+
+impl RoundCost {
+    /// Returns the cost of an entry of a report; `None` for files of version 0.2, which do not state
+    /// its window.
+    #[must_use]
+    pub fn from_entry(entry: &Round, instances: u64) -> Option<Self> {
+        let switches = entry.switches_voluntary.zip(entry.switches_involuntary);
+        Some(Self {
+            ticks: entry.cost_ticks?,
+            // The entries of all instances contain the whole window.
+            window_ns: entry.cost_window_ns.map(|window_ns| window_ns / instances.max(1)),
+            cpu_ns: entry.cpu_ns,
+            wakeups: switches.map(|(voluntary, others)| voluntary.saturating_add(others)),
+        })
+    }
+
+    /// Returns a cost per tick of the window; `None` without a tick.
+    pub(crate) fn per_tick(&self, total: Option<u64>) -> Option<f64> {
+        if self.ticks == 0 { None } else { Some(total? as f64 / self.ticks as f64) }
+    }
+
+    /// Returns the CPU time as a share of the window, which is that of one core.
+    pub(crate) fn core_share(&self) -> Option<f64> {
+        let window_ns = self.window_ns.filter(|&window_ns| window_ns > 0)?;
+        Some(self.cpu_ns? as f64 / window_ns as f64)
+    }
+}
+
+/// Adds costs. A part that is unknown in one of them is unknown in the sum.
+impl Add for RoundCost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            ticks: self.ticks.saturating_add(other.ticks),
+            window_ns: add_if_complete(self.window_ns, other.window_ns),
+            cpu_ns: add_if_complete(self.cpu_ns, other.cpu_ns),
+            wakeups: add_if_complete(self.wakeups, other.wakeups),
+        }
+    }
+}
+
+impl Round {
+    /// Returns the ticks over which the cost is distributed. In files of version 0.2, a cost
+    /// includes the warm-up.
+    pub(crate) fn ticks_of_cost(&self) -> u64 {
+        let recorded = self.lateness_ns.len() as u64;
+        self.cost_ticks.unwrap_or_else(|| self.first_tick.saturating_add(recorded))
+    }
+
+    /// Returns the window in which context switches were counted; `None` if they are unknown. In
+    /// files of version 0.2, it is that of the whole round.
+    pub(crate) fn window_of_switches_ns(&self) -> Option<u64> {
+        self.switches_involuntary?;
+        self.cost_window_ns.or(self.window_ns)
+    }
+
+    /// Returns the window in which the CPU time of the spinning control was counted, whose ticks
+    /// have this lateness. In files of version 0.2, it includes the warm-up.
+    pub(crate) fn window_of_spin_ns(&self, period_ns: u64, lateness_ns: &[i64]) -> u64 {
+        self.cost_window_ns.unwrap_or_else(|| {
+            let ticks = self.first_tick.saturating_add(lateness_ns.len() as u64);
+            let gaps_ns = ticks.saturating_sub(1).saturating_mul(period_ns);
+            let last_ns = lateness_ns.last().and_then(|&ns| u64::try_from(ns).ok()).unwrap_or(0);
+            SPIN_LEAD_NS.saturating_add(gaps_ns).saturating_add(last_ns)
+        })
+    }
+}
+
 /// The costs of a round over all of its instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct RoundCosts {
+pub struct CostPerTick {
     /// CPU time per tick of the window.
     pub cpu_ns_per_tick: Option<f64>,
     /// Context switches per tick of the window.
@@ -21,7 +109,7 @@ pub struct RoundCosts {
 /// A number and its confidence interval over rounds, each `None` if it is unknown.
 pub type RatioEstimate = (Option<f64>, Option<Interval<f64>>);
 
-impl RoundCosts {
+impl CostPerTick {
     /// Collects the costs of each round of a subject.
     #[must_use]
     pub fn from_subject(subject: &Subject) -> Vec<Self> {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram as Hdr;
 
-use crate::counters::add_if_complete;
 use crate::report::{self, Distribution, MedianRound, PERCENTILES, Percentile, Summary};
+use crate::round_costs::RoundCost;
 use crate::tick_counts::TickCounts;
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::{Interval, bootstrap, quantile, sign_test};
@@ -17,21 +17,6 @@ const CONFIDENCE: f64 = 0.95;
 pub(crate) const PPB: f64 = 1e9;
 /// Number of significant digits of pooled values, as in stored histograms.
 const DIGITS: u8 = 3;
-
-/// The cost of a round, in a window of whole ticks: in most rounds from the first recorded tick to
-/// the last one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RoundCost {
-    /// Ticks in the window, over which the cost is distributed.
-    pub ticks: u64,
-    /// Length of the window; `None` if it is unknown.
-    pub window_ns: Option<u64>,
-    /// CPU time of the whole process; `None` if the platform does not report it.
-    pub cpu_ns: Option<u64>,
-    /// Voluntary and involuntary context switches of the process; `None` if the platform does not
-    /// report them.
-    pub wakeups: Option<u64>,
-}
 
 /// The samples and the cost of one instance of a subject in one round.
 #[derive(Clone, Copy, Debug)]
@@ -146,14 +131,7 @@ impl Totals {
         if cost == RoundCost::default() {
             return;
         }
-        let zero = RoundCost { ticks: 0, window_ns: Some(0), cpu_ns: Some(0), wakeups: Some(0) };
-        let sum = self.cost.unwrap_or(zero);
-        self.cost = Some(RoundCost {
-            ticks: sum.ticks.saturating_add(cost.ticks),
-            window_ns: add_if_complete(sum.window_ns, cost.window_ns),
-            cpu_ns: add_if_complete(sum.cpu_ns, cost.cpu_ns),
-            wakeups: add_if_complete(sum.wakeups, cost.wakeups),
-        });
+        self.cost = Some(self.cost.map_or(cost, |sum| sum + cost));
     }
 
     /// Returns everything in a summary that is not a distribution.
@@ -175,33 +153,6 @@ impl Totals {
             cost_ticks: self.cost.map(|cost| cost.ticks),
             ..TickCounts { delivered, ..self.ticks }.into()
         }
-    }
-}
-
-impl RoundCost {
-    /// Returns the cost of an entry of a report; `None` for files of version 0.2, which do not state
-    /// its window.
-    #[must_use]
-    pub fn from_entry(entry: &report::Round, instances: u64) -> Option<Self> {
-        let switches = entry.switches_voluntary.zip(entry.switches_involuntary);
-        Some(Self {
-            ticks: entry.cost_ticks?,
-            // The entries of all instances contain the whole window.
-            window_ns: entry.cost_window_ns.map(|window_ns| window_ns / instances.max(1)),
-            cpu_ns: entry.cpu_ns,
-            wakeups: switches.map(|(voluntary, others)| voluntary.saturating_add(others)),
-        })
-    }
-
-    /// Returns a cost per tick of the window; `None` without a tick.
-    fn per_tick(&self, total: Option<u64>) -> Option<f64> {
-        if self.ticks == 0 { None } else { Some(total? as f64 / self.ticks as f64) }
-    }
-
-    /// Returns the CPU time as a share of the window, which is that of one core.
-    fn core_share(&self) -> Option<f64> {
-        let window_ns = self.window_ns.filter(|&window_ns| window_ns > 0)?;
-        Some(self.cpu_ns? as f64 / window_ns as f64)
     }
 }
 

@@ -10,9 +10,10 @@ use files::histogram;
 use files::report::{
     self, Change, Clock, Host, Report, Round, SCHEMA, Status, Subject, Summary, Warning,
 };
+use files::round_costs::RoundCost;
 use files::settings;
 use files::subjects::SLEEPING_CONTROL;
-use files::summary::{InstanceRound, Pool, RoundCost, summarise};
+use files::summary::{InstanceRound, Pool, summarise};
 use files::trust;
 use jitterstat::sample::RoundSamples;
 use jitterstat::stats::random::SplitMix64;

@@ -1,7 +1,7 @@
 //! Several comparisons within one run, each with its own baseline, and with a common error rate.
 
 use crate::model::model;
-use crate::report::{Report, Round, Subject};
+use crate::report::{Report, Subject};
 use jitterstat::gate::Sides;
 use jitterstat::stats::quantile::median;
 use jitterstat::stats::signed_rank::HodgesLehmann;
@@ -133,13 +133,7 @@ fn cpu_cost(subject: &Subject, used: &[RoundValues], index: u64) -> Option<i64> 
     let (mut cpu_ns, mut ticks) = (0_u64, 0_u64);
     for round in subject.rounds.iter().filter(|round| round.index == index) {
         cpu_ns += round.cpu_ns?;
-        ticks += round.cost_ticks.unwrap_or_else(|| all_ticks(round));
+        ticks += round.ticks_of_cost();
     }
     i64::try_from(cpu_ns / ticks.max(1)).ok().filter(|&ns| ns > 0)
-}
-
-/// The ticks of a round with its warm-up, which the cost of a round includes in files of version
-/// 0.2.
-fn all_ticks(round: &Round) -> u64 {
-    round.first_tick + round.lateness_ns.len() as u64
 }

@@ -1,7 +1,7 @@
 //! The CPU cost of a subject.
 
 use files::report::Subject;
-use files::round_costs::{RoundCosts, slip_factor};
+use files::round_costs::{CostPerTick, slip_factor};
 
 /// Returns the CPU time of the process while the subject ran, in percent of one core, summed over
 /// its instances; `None` without a period.
@@ -26,8 +26,8 @@ pub fn per_tick_ci95(subject: &Subject) -> Option<[f64; 2]> {
 
 /// Computes the confidence interval of the CPU time per tick, as a limit does.
 fn interval(subject: &Subject, confidence: f64) -> Option<[f64; 2]> {
-    let costs = RoundCosts::from_subject(subject);
-    RoundCosts::estimate_cpu_ns_per_tick(&costs, confidence).1.map(Into::into)
+    let costs = CostPerTick::from_subject(subject);
+    CostPerTick::estimate_cpu_ns_per_tick(&costs, confidence).1.map(Into::into)
 }
 
 /// Formats the cost of a subject after `lead`; an empty text if it is not known.

@@ -5,7 +5,7 @@ use std::fmt;
 use super::measured::Measured;
 use super::path::{Count, NumberKind, Series, Statistic, SummaryPath};
 use crate::report;
-use crate::round_costs::{RoundCosts, ratio_with_interval};
+use crate::round_costs::{CostPerTick, ratio_with_interval};
 use crate::summary::{PPB, stored_samples};
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::miss_rate::RoundMisses;
@@ -45,9 +45,9 @@ impl SummaryPath {
                 let (value, interval) = ratio_with_interval(&sums, confidence);
                 (value.map(|v| v * PPB), interval.map(|i| i.map(|v| v * PPB)))
             }
-            NumberKind::Cpu => RoundCosts::estimate_cpu_ns_per_tick(&costs(rounds), confidence),
+            NumberKind::Cpu => CostPerTick::estimate_cpu_ns_per_tick(&costs(rounds), confidence),
             NumberKind::Wakeups => {
-                RoundCosts::estimate_wakeups_per_tick(&costs(rounds), confidence)
+                CostPerTick::estimate_wakeups_per_tick(&costs(rounds), confidence)
             }
         };
         Measured {
@@ -108,7 +108,7 @@ impl Series {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoundTicks {
     pub(super) parts: Vec<RoundSamples>,
-    pub(super) costs: RoundCosts,
+    pub(super) costs: CostPerTick,
 }
 
 /// The error of a subject without rounds for a limit. Contains the identifier of the subject.
@@ -150,14 +150,14 @@ impl RoundTicks {
         }
         // The entries of the instances of a round are consecutive.
         let entries = subject.rounds.chunk_by(|a, b| a.index == b.index);
-        let rounds = entries.zip(RoundCosts::from_subject(subject));
+        let rounds = entries.zip(CostPerTick::from_subject(subject));
         Ok(rounds.map(|(entries, costs)| Self::from_entries(subject, entries, costs)).collect())
     }
 
     fn from_entries(
         subject: &report::Subject,
         entries: &[report::Round],
-        costs: RoundCosts,
+        costs: CostPerTick,
     ) -> Self {
         let mut parts: Vec<RoundSamples> = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -306,7 +306,7 @@ impl RoundTicks {
     /// was counted, with an interval at a confidence of at most 0.998.
     #[must_use]
     pub fn measure_core_percent(rounds: &[Self], confidence: f64) -> Measured {
-        let (value, interval) = RoundCosts::estimate_core_percent(&costs(rounds), confidence);
+        let (value, interval) = CostPerTick::estimate_core_percent(&costs(rounds), confidence);
         Measured {
             value,
             interval,
@@ -319,6 +319,6 @@ impl RoundTicks {
     }
 }
 
-fn costs(rounds: &[RoundTicks]) -> Vec<RoundCosts> {
+fn costs(rounds: &[RoundTicks]) -> Vec<CostPerTick> {
     rounds.iter().map(|round| round.costs).collect()
 }

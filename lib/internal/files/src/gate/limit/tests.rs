@@ -1,6 +1,6 @@
 use super::*;
 use crate::report;
-use crate::round_costs::RoundCosts;
+use crate::round_costs::CostPerTick;
 use jitterstat::gate::decision::{Outcome, Reason};
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::Interval;
@@ -15,8 +15,11 @@ fn round(lateness_ns: Vec<i64>) -> RoundTicks {
         lateness_ns,
         coalesced: 0,
     };
-    let costs =
-        RoundCosts { wakeups_per_tick: Some(2.0), ticks: part.grid.ticks, ..RoundCosts::default() };
+    let costs = CostPerTick {
+        wakeups_per_tick: Some(2.0),
+        ticks: part.grid.ticks,
+        ..CostPerTick::default()
+    };
     RoundTicks { parts: vec![part], costs }
 }
 
