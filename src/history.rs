@@ -125,7 +125,7 @@ impl ListedRun {
 
     fn format_lowest_p99(&self) -> Option<String> {
         if !self.is_trusted {
-            return Some("not trusted".to_owned());
+            return Some("unreliable".to_owned());
         }
         let (name, ns) = self.least_late.as_ref()?;
         Some(format!("{} ({name})", format_time(*ns)))

@@ -118,7 +118,7 @@ subject         p50  p99.9?   missed     CPU
 os-interval  *52 us  661 us  0.15 %?   35 us
 spin          88 ns  320 us   60.0 %  500 us
 * lowest p90
-? not trusted
+? unreliable
 
 Words with  two blanks.
 ";
@@ -131,7 +131,7 @@ Words with  two blanks.
             "\x1b[2mp99.9?\x1b[0m   missed     CPU",
             "\x1b[32m*52 us\x1b[0m  \x1b[2m661 us\x1b[0m  \x1b[2m0.15 %?\x1b[0m   35 us",
             "88 ns  \x1b[2m320 us\x1b[0m   60.0 %  500 us",
-            "\n* lowest p90\n? not trusted\n\nWords with  two blanks.\n",
+            "\n* lowest p90\n? unreliable\n\nWords with  two blanks.\n",
         ] {
             assert!(painted.contains(part), "{part:?} in {painted}");
         }

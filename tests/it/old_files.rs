@@ -63,7 +63,7 @@ fn costs_have_no_window() {
 #[test]
 fn share_of_core_follows_from_period() {
     let table = Osjitter::new(["report", REPORT]).run().exits(0).stdout;
-    assert!(table.contains("for 4.4 % of one core"), "{table}");
+    assert!(table.contains("and used 4.4 % of one core"), "{table}");
     let mut rows = table.lines().filter(|line| line.starts_with("os-interval "));
     assert!(rows.any(|row| row.ends_with("22.2 us")), "{table}");
 }

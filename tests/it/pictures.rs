@@ -132,7 +132,7 @@ fn page_begins_with_the_answer() {
         "{page}"
     );
     let positions = [
-        "<h1>os-interval was 559 us late at p99, for 3.3 % of one core.",
+        "<h1>os-interval was 559 us late at p99 and used 3.3 % of one core.",
         "<pre class=\"command\"><span>osjitter run</span> <span>--period 1ms</span>",
         "<table class=\"numbers\">",
         "<div class=\"chart tradeoff\">",

@@ -75,7 +75,7 @@ fn invalid_reports_are_rejected() {
         ("", "unknown format: the file is empty"),
         (
             "{\"schema\": \"osjitter.report/1\"",
-            "cut off: schema: EOF while parsing an object at line 1 column 30",
+            "cut off: EOF while parsing an object at line 1 column 30",
         ),
         ("{\"schema\": \"osjitter.report/2\"}", "schema \"osjitter.report/2\" is not known"),
         (

@@ -383,7 +383,7 @@ fn invalid_arguments_write_nothing() {
         ),
         (
             &["--runtime", "green-threads"],
-            "'--runtime <KIND>': unknown runtime \"green-threads\"; use current-thread",
+            "'--runtime <KIND>': unknown runtime \"green-threads\": expected current-thread",
         ),
         (&["--out", "/proc/no-such-place"], "--out"),
     ];

@@ -159,7 +159,7 @@ fn distrusted_percentiles_are_marked() {
         let marked_headings = heading.matches("distrusted\"").count();
         assert_eq!(marked_headings, marked + 1, "{from}");
         // The subjects share a histogram, in which each has its own zone.
-        assert!(html.contains("Pale: not trusted"), "{from}");
+        assert!(html.contains("Pale: unreliable"), "{from}");
         // Without a trusted percentile there is no ranking.
         for text in [&table, &markdown, &html] {
             assert_eq!(text.contains("Not ranked"), from == "p50", "{from}: {text}");

@@ -10,7 +10,7 @@ use crate::report::cost::format_cost;
 use crate::report::label::unmeasured_reason;
 use crate::report::ranking::Ranking;
 use crate::report::tradeoff;
-use crate::report::trust::{NOT_TRUSTED, Trust};
+use crate::report::trust::{Trust, UNRELIABLE};
 
 /// Returns one sentence per subject: its index in the report, and the text that follows its name.
 ///
@@ -64,7 +64,7 @@ fn describe_subject(report: &Report, subject: &Subject, front: bool) -> String {
     }
     let trust = Trust::from_report(report);
     let late = describe_lateness(d, trust);
-    let cost = format_cost(subject, ", for");
+    let cost = format_cost(subject, " and used");
     let missed = match tradeoff::format_missed(subject, summary) {
         // Without a period there is no next deadline to miss.
         None => String::new(),
@@ -82,7 +82,7 @@ fn describe_subject(report: &Report, subject: &Subject, front: bool) -> String {
 /// Describes the median and the tail of the lateness, and which of them is not trusted.
 pub fn describe_lateness(d: &Distribution, trust: Trust) -> String {
     let format = |ns: i64, is_trusted: bool| {
-        format!("{}{}", format_time(ns), if is_trusted { "" } else { NOT_TRUSTED })
+        format!("{}{}", format_time(ns), if is_trusted { "" } else { UNRELIABLE })
     };
     let max = format(d.max, trust.covers_max());
     let Some(p50) = d.p50.map(|ns| format(ns, trust.covers("p50"))) else {

@@ -219,7 +219,7 @@ fn render_table(ranking: &Ranking<'_>, args: &TableArgs, columns: usize) -> Stri
     }
     if args.sort == Some(Sort::Lateness) && ranking.percentile().is_none() {
         let by = ranking.shown();
-        text += &wrap(&format!("sorted by {by}, which is not trusted"), columns);
+        text += &wrap(&format!("sorted by {by}, which is unreliable"), columns);
     }
     for note in notes(report) {
         text += &wrap(&note, columns);
@@ -236,7 +236,7 @@ fn is_marked(text: &str) -> bool {
 fn mark_note(ranking: &Ranking<'_>) -> String {
     let is_behind = |s: &Summary| tradeoff::missed_share(s) > tradeoff::MAX_MISSED_SHARE;
     let among = if summaries(ranking.report()).any(is_behind) {
-        ", among subjects that missed at most half of their ticks"
+        " among subjects that missed at most half of their ticks"
     } else {
         ""
     };
@@ -245,9 +245,9 @@ fn mark_note(ranking: &Ranking<'_>) -> String {
     let has_winner = subjects.clone().any(|index| ranking.is_winner(index));
     let has_cheapest = subjects.into_iter().any(|index| ranking.is_cheapest(index));
     let meaning = match (has_winner, has_cheapest) {
-        (true, true) => format!("lowest {ranked}, and cheapest"),
+        (true, true) => format!("lowest {ranked} and lowest CPU time"),
         (true, false) => format!("lowest {ranked}"),
-        (false, _) => "cheapest".to_owned(),
+        (false, _) => "lowest CPU time".to_owned(),
     };
     format!("* {meaning}{among}")
 }

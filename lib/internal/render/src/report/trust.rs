@@ -67,7 +67,7 @@ impl Trust {
 
     /// Returns a remark for a sentence if a number of a summary is not trusted.
     pub fn remark(self, summary: &Summary, key: &str) -> &'static str {
-        if self.covers_number(summary, key) { "" } else { NOT_TRUSTED }
+        if self.covers_number(summary, key) { "" } else { UNRELIABLE }
     }
 
     /// Explains the mark; `None` if every percentile is trusted.
@@ -83,7 +83,7 @@ impl Trust {
 }
 
 /// Remark after a number in a sentence.
-pub const NOT_TRUSTED: &str = " (not trusted)";
+pub const UNRELIABLE: &str = " (unreliable)";
 
 fn mark_unless(is_trusted: bool, name: &str) -> String {
     if is_trusted { name.to_owned() } else { format!("{name}?") }

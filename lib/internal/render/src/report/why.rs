@@ -425,8 +425,8 @@ mod tests {
     #[test]
     fn small_causes_are_not_listed() {
         let text = text(&report_with(why()), 120);
-        let expected = "Why the worst 1 % were late (os-interval, 250 of 25,000 ticks, 31 episodes, 96.4 ms of lateness; tier B1, profiling\n\
-                        cost +500 ns [-300 ns, 1.20 us] at p50, +3.70 us of CPU time per tick)\n\
+        let expected = "Why the worst 1 % were late (os-interval, 250 of 25,000 ticks, 31 episodes, 96.4 ms of lateness; tier B1, profiling cost\n\
+                        +500 ns [-300 ns, 1.20 us] at p50, +3.70 us of CPU time per tick)\n\
                         share            cause             evidence\n\
                         62.2 % [55, 70]  waited for a CPU  behind cc1plus 48 %, kworker/0:1 9 %, a b\u{fffd}[2J 5 %\n\
                         27.0 %           below the thread  interrupts, waking up an idle CPU, or the host\n\

@@ -221,11 +221,11 @@ const OVER_TIME_NOTE: &str = "Darker: more ticks. Every tick above p99 is a dot 
 /// Maximum number of subjects in one histogram, where pale lines replace the grey zones.
 const MAX_SHARED_HISTOGRAM: usize = 4;
 /// Explains grey zones.
-const DISTRUST_NOTE: &str = " Grey: not trusted, because the machine itself was late there.";
+const DISTRUST_NOTE: &str = " Grey: unreliable, because the machine itself was late there.";
 /// Explains pale lines in a picture of several subjects.
-const PALE_NOTE: &str = " Pale: not trusted, because the machine itself was late there.";
+const PALE_NOTE: &str = " Pale: unreliable, because the machine itself was late there.";
 /// Explains pale dots in the picture of rounds.
-const PALE_DOTS_NOTE: &str = " Pale dots: not trusted, because the machine itself was late.";
+const PALE_DOTS_NOTE: &str = " Pale dots: unreliable, because the machine itself was late.";
 const SPLIT_NOTE: &str = "Solid: from the deadline until the runtime's thread woke, including what the runtime asked of the kernel. \
      Dashed: from there until the task ran.";
 const ROUNDS_NOTE: &str = "Median (line) and maximum (dots) of each round; thin grey lines: the medians of the controls in the same rounds.";

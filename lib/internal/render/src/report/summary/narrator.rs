@@ -12,7 +12,7 @@ use crate::report::summary::names::{join_names, join_with, label};
 use crate::report::summary::subject_line::SubjectLine;
 
 fn describe_program(line: &SubjectLine<'_>) -> String {
-    let (late, cost) = (format_time(line.late), format_cost(line.subject, " for"));
+    let (late, cost) = (format_time(line.late), format_cost(line.subject, " and used"));
     format!("{} was {late} late{cost}", line.name)
 }
 
@@ -88,7 +88,7 @@ impl Narrator<'_> {
         if others > 0 {
             described.push(format!("the table has {others} more programs"));
         }
-        let at = if is_ranked { self.at.to_owned() } else { format!("{} (not trusted)", self.at) };
+        let at = if is_ranked { self.at.to_owned() } else { format!("{} (unreliable)", self.at) };
         (!described.is_empty()).then(|| format!("At {at}, {}.", described.join("; ")))
     }
 
@@ -108,7 +108,8 @@ impl Narrator<'_> {
         }
         Some(match format_factor(&difference) {
             Some(factor) => {
-                format!("{described}, {factor} as late as {}", self.name(standing.best))
+                let (best, at) = (self.name(standing.best), self.at);
+                format!("{described}; its {at} was {factor} as high as that of {best}")
             }
             None => described,
         })
@@ -152,7 +153,7 @@ impl Narrator<'_> {
             return format!("{} (no clear difference{from})", self.leader_names(standing));
         }
         let Some(best) = self.line(standing.best) else { return String::new() };
-        let cost = format_cost(best.subject, " for");
+        let cost = format_cost(best.subject, ",");
         format!("{} ({}{cost})", best.name, format_time(best.late))
     }
 
@@ -175,15 +176,15 @@ impl Narrator<'_> {
             } else {
                 ""
             };
-            let (late, cost) = (format_time(best.late), format_cost(best.subject, ", for"));
+            let (late, cost) = (format_time(best.late), format_cost(best.subject, " and used"));
             return format!("{} was {late} late at {}{cost}.{rest}", best.name, self.at);
         }
         let at = self.at;
         let lead = if standing.winner().is_some() {
-            let cheapest =
-                if group.cheapest == Some(best.index) { " and was the cheapest" } else { "" };
-            let (late, cost) = (format_time(best.late), format_cost(best.subject, ", for"));
-            format!("{} had the lowest {at} ({late}){cheapest}{cost}", best.name)
+            let is_cheapest = group.cheapest == Some(best.index);
+            let used = if is_cheapest { " and used the least CPU," } else { " and used" };
+            let (late, cost) = (format_time(best.late), format_cost(best.subject, used));
+            format!("{} had the lowest {at} ({late}){cost}", best.name)
         } else {
             let names = self.leader_names(standing);
             let between =
@@ -191,7 +192,7 @@ impl Narrator<'_> {
             format!("{names} had the lowest {at}, with no clear difference between {between}")
         };
         let (others, higher) = (self.describe_others(group, standing), self.describe_higher(group));
-        format!("{lead}{others}{higher}.")
+        format!("{lead}.{others}{higher}")
     }
 
     /// Describes competitors of which none is clearly different from the best.
@@ -202,7 +203,7 @@ impl Narrator<'_> {
             false => ": without confidence intervals, none can be judged",
         };
         let cheapest = self.describe_cheapest(group);
-        format!("No difference is shown at {} {tie}{reason}{cheapest}.", self.tried())
+        format!("No difference is shown at {} {tie}{reason}.{cheapest}", self.tried())
     }
 
     /// Lists the percentiles by which the report could rank. A group without a difference at the one
@@ -235,15 +236,19 @@ impl Narrator<'_> {
         let Some(factor) = format_factor(&behind.difference) else {
             return self.describe_cheapest(group);
         };
-        let cost = format_cost(&self.ranking.report().subjects[behind.subject], " for");
-        format!("; {}, the cheapest{cost}, was {factor} as late", self.name(behind.subject))
+        let used = self.describe_least_cpu(behind.subject);
+        format!(" {used}; its {} was {factor} as high.", self.at)
     }
 
     /// Names the cheapest subject and its price.
     fn describe_cheapest(&self, group: &RankedGroup<'_>) -> String {
-        let Some(cheapest) = group.cheapest else { return String::new() };
-        let cost = format_cost(&self.ranking.report().subjects[cheapest], ", for");
-        format!("; {} was the cheapest{cost}", self.name(cheapest))
+        let cheapest = group.cheapest.map(|cheapest| self.describe_least_cpu(cheapest));
+        cheapest.map_or(String::new(), |used| format!(" {used}."))
+    }
+
+    fn describe_least_cpu(&self, cheapest: usize) -> String {
+        let cost = format_cost(&self.ranking.report().subjects[cheapest], ",");
+        format!("{} used the least CPU{cost}", self.name(cheapest))
     }
 
     /// Describes by how much the others are later than the winner, if there is one. The ratio of a
@@ -259,8 +264,13 @@ impl Narrator<'_> {
         }
         let Some(factor) = format_factor(&closest.difference) else { return String::new() };
         match standing.behind.len() {
-            1 => format!("; {} was {factor} as late", self.name(closest.subject)),
-            _ => format!("; every other ranked subject was at least {factor} as late"),
+            1 => {
+                format!(" The {} of {} was {factor} as high.", self.at, self.name(closest.subject))
+            }
+            _ => format!(
+                " The {} of every other ranked subject was at least {factor} as high.",
+                self.at
+            ),
         }
     }
 
@@ -273,10 +283,10 @@ impl Narrator<'_> {
         let at: Vec<&str> = at.iter().map(String::as_str).collect();
         let show = if at.len() > 1 { "show" } else { "shows" };
         if !group.higher.iter().all(Standing::is_tie_of_all) {
-            return format!("; {} shows no clear difference {}", at[0], self.format_tie(first));
+            return format!(" {} shows no clear difference {}.", at[0], self.format_tie(first));
         }
         let from = if first.tied.len() > 1 { " from the lowest" } else { "" };
-        format!("; {} {show} no clear difference{from}", join_names(&at))
+        format!(" {} {show} no clear difference{from}.", join_names(&at))
     }
 }
 

@@ -82,7 +82,7 @@ const HEADLINE_CHARACTERS: usize = 92;
 const MAX_HEADLINE_LINES: usize = 3;
 
 /// Explains the zone that [`shade`] draws.
-const DISTRUST_NOTE: &str = " Grey: not trusted, because the machine itself was late there.";
+const DISTRUST_NOTE: &str = " Grey: unreliable, because the machine itself was late there.";
 
 /// Returns a grey zone between two corners.
 fn shade<X, Y>(corners: [(X, Y); 2]) -> Rectangle<(X, Y)> {
@@ -184,7 +184,7 @@ impl LatenessAxis {
     }
 
     fn label(&self) -> String {
-        let reservation = if self.is_ranked { "" } else { " (not trusted)" };
+        let reservation = if self.is_ranked { "" } else { " (unreliable)" };
         format!("lateness, {}{reservation}", self.percentile)
     }
 }

@@ -19,7 +19,7 @@ use crate::report::svg::over_time::panel::{
 };
 use crate::report::svg::timeline::Timeline;
 use crate::report::svg::{Captions, DISTRUST_NOTE, Drawable, MAX_SERIES, by_importance, page};
-use crate::report::trust::{NOT_TRUSTED, Trust};
+use crate::report::trust::{Trust, UNRELIABLE};
 
 /// Height of all panels together, unless they become too low.
 const PANELS_HEIGHT: u32 = 600;
@@ -160,7 +160,7 @@ fn headline(
         return String::new();
     };
     let (late, name) = (format_time(late_ns), &drawable.name);
-    let remark = if trust.covers_max() { "" } else { NOT_TRUSTED };
+    let remark = if trust.covers_max() { "" } else { UNRELIABLE };
     let worst =
         format!("The worst tick was {late} late{remark}: {name}, {due:.1} s after the start");
     if !report.subjects.iter().any(stalls::is_observer) {
@@ -188,7 +188,7 @@ fn overview_note(
     note += ".";
     note += &describe_stalls(report, panels);
     if !trust.covers_max() {
-        note += " Grey and ?: not trusted, because the machine itself was late there.";
+        note += " Grey and ?: unreliable, because the machine itself was late there.";
     }
     let is_shown = |d: &Drawable<'_>| panels.iter().any(|panel| panel.drawable.index == d.index);
     let others = measured.iter().filter(|drawable| !is_shown(drawable));

@@ -37,7 +37,7 @@ const curves = (place, series, { height = 360, label, y, end, ghosts = [], distr
     }
     const name = (q) => (q < 1e-9 ? "min" : `p${+(100 * (1 - 10 ** -q)).toPrecision(6)}`);
     const over = best?.c.above ? `\n${aboveSays(best.c.s)}` : "";
-    const doubt = best && distrusted !== null && best.q >= distrusted ? " (not trusted)" : "";
+    const doubt = best && distrusted !== null && best.q >= distrusted ? " (unreliable)" : "";
     return best && best.d < 30 && `${best.c.name}\n${name(best.q)}: ${time(best.v)}${doubt}${over}`;
   });
 };

@@ -15,7 +15,7 @@ const cells = (place, subjects, fill, size = "") => {
 // percentile, so the dots are pale if the machine itself was late from any position `distrusted` on.
 const rounds = (place, subjects, all, distrusted) => {
   const maximum = distrusted === null ? {} : { opacity: 0.35 };
-  const doubt = distrusted === null ? "" : " (not trusted)";
+  const doubt = distrusted === null ? "" : " (unreliable)";
   const known = (s) => s.rounds.filter((r) => r.max !== null);
   const controls = all.filter((s) => s.control);
   const y = decades(all.flatMap((s) => known(s).flatMap((r) => [r.p50 ?? r.max, r.max])));

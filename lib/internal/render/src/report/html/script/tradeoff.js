@@ -18,7 +18,7 @@ const priced = (place, all, percentile, ranked) => {
   };
   const x = padded(all.flatMap((s) => [s.cpu, ...(s.cpu_ci ?? [])]), 0.12);
   const y = padded(all.flatMap((s) => [s.late_at, ...(s.late_ci ?? [])]), 0.1);
-  const label = ["Lateness against cost", "CPU time of the process per tick", `lateness, ${percentile}${ranked ? "" : " (not trusted)"}`];
+  const label = ["Lateness against cost", "CPU time of the process per tick", `lateness, ${percentile}${ranked ? "" : " (unreliable)"}`];
   const f = frame(place, { height: 380, x, y, xs: powers(x), ys: powers(y), label });
   const [px, py] = [(v) => f.px(log(v)), (v) => f.py(log(v))];
   // Unlike an image, a group can contain marks that take the focus.
