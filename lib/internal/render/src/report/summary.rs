@@ -1,7 +1,7 @@
 //! Summarizes a report in plain English: only what the numbers show, without judgement or advice.
 
 mod caveats;
-mod names;
+mod name_list;
 mod narrator;
 mod subject_line;
 
@@ -13,7 +13,7 @@ use files::subjects::SPINNING_CONTROL;
 use crate::report::cpus;
 use crate::report::ranking::Ranking;
 use crate::report::summary::caveats::describe_caveats;
-use crate::report::summary::names::{join_names, label};
+use crate::report::summary::name_list::{join_names, label};
 use crate::report::summary::narrator::Narrator;
 use crate::report::summary::subject_line::{SubjectLine, subject_lines};
 

@@ -5,7 +5,7 @@ use files::report::{Report, Round, Subject, Summary};
 use files::window::TimeInWindow;
 
 use crate::report::ranking::Ranking;
-use crate::report::summary::names::join_with;
+use crate::report::summary::name_list::join_with;
 use crate::report::summary::subject_line::SubjectLine;
 use crate::report::trust::Trust;
 use crate::report::{origin, tradeoff};

@@ -8,7 +8,7 @@ use files::compare::{Conclusion, PairDifference};
 use crate::report::cost::format_cost;
 use crate::report::label::{is_program, labels};
 use crate::report::ranking::{BehindSubject, RankedGroup, Ranking, Standing};
-use crate::report::summary::names::{join_names, join_with, label};
+use crate::report::summary::name_list::{join_names, join_with, label};
 use crate::report::summary::subject_line::SubjectLine;
 
 fn describe_program(line: &SubjectLine<'_>) -> String {
