@@ -254,7 +254,7 @@ fn unsuitable_file_is_rejected() {
         (String::new(), &[], &["cut off"]),
         ("{\"schema\": \"osjitter.report/1\"}".to_owned(), &[], &["osjitter.report/1"]),
         (text.replace("osjitter.baseline/1", "osjitter.baseline/9"), &[], &["osjitter.baseline/9"]),
-        (text.replace("\"period_ns\":2000000", "\"period_ns\":0"), &[], &["outside 1us to 1h"]),
+        (text.replace("\"period_ns\":2000000", "\"period_ns\":0"), &[], &["expected 1us to 1h"]),
         (text.clone(), &["--period", "1ms"], &["period: 2ms against 1ms"]),
         (text.clone(), &["--subject", "nanosleep"], &["subject: scripted against nanosleep"]),
         (text.clone(), &["--round-ticks", "13"], &["ticks of a round: 12 against 13"]),

@@ -50,13 +50,11 @@ pub(super) fn poll_until_ready<T>(future: impl Future<Output = T>) -> T {
 
 /// Runs a round in a task of a busypoll runtime on this thread.
 pub fn run_on_busypoll<S: OnBusypoll>(setup: RoundSetup) -> io::Result<RawRound> {
-    run_recorded(setup, block_on_busypoll::<S>)
-}
-
-fn block_on_busypoll<S: OnBusypoll>(setup: RoundSetup) -> io::Result<RawRound> {
-    let result =
-        S::runtime()?.block_on(async { busypoll::spawn_boxed(run_loop::<S>(setup)).await });
-    result.map_err(io::Error::other)?
+    run_recorded(setup, |setup| {
+        let mut runtime = S::runtime()?;
+        let result = runtime.block_on(async { busypoll::spawn_boxed(run_loop::<S>(setup)).await });
+        result.map_err(io::Error::other)?
+    })
 }
 
 /// Runs a round in tasks of a tokio runtime.
@@ -78,18 +76,16 @@ where
     run_in_task::<S>(setup, builder)
 }
 
-fn multi_thread_builder(workers: usize) -> io::Result<Builder> {
-    check_threads_available(workers)?;
-    let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(workers).thread_name(panics::WORKER_NAME);
-    Ok(builder)
-}
-
 /// Returns the builder of a runtime.
 pub(super) fn runtime_builder(runtime: Runtime) -> io::Result<Builder> {
     match runtime {
         Runtime::CurrentThread => Ok(Builder::new_current_thread()),
-        Runtime::MultiThread(workers) => multi_thread_builder(workers),
+        Runtime::MultiThread(workers) => {
+            check_threads_available(workers)?;
+            let mut builder = Builder::new_multi_thread();
+            builder.worker_threads(workers).thread_name(panics::WORKER_NAME);
+            Ok(builder)
+        }
     }
 }
 

@@ -13,8 +13,7 @@ use crate::measure::concurrent_rounds;
 use crate::measure::late_watch::LateWatch;
 use crate::measure::load::Loads;
 use crate::measure::program::{self, StartupCosts};
-use crate::measure::round::{MeasuredRound, RoundRequest, RoundResult};
-use crate::measure::round_error::RoundError;
+use crate::measure::round::{RoundRequest, RoundResult};
 use crate::measure::why::Profiler;
 use crate::scenario::{self, Plan, Scenario};
 
@@ -72,23 +71,6 @@ struct Turns<'a> {
     drawn: std::vec::IntoIter<Turn>,
 }
 
-impl Turns<'_> {
-    fn draw_round(&mut self, index: u64) -> Vec<Turn> {
-        let mut order = self.leaders.clone();
-        order.retain(|&scenario| index < self.scenarios[scenario].rounds());
-        self.random.shuffle(&mut order);
-        // All subjects of a round share one draw, so that they start in the same phase of tokio's
-        // wheel.
-        let draw = self.random.next_u64();
-        let mut turns = Vec::with_capacity(order.len());
-        for (slot, scenario) in (0..).zip(order) {
-            let phase = phase_from_draw(self.scenarios[scenario].period, draw);
-            turns.push(Turn { index, slot, scenario, phase, profiled: false });
-        }
-        turns
-    }
-}
-
 impl Iterator for Turns<'_> {
     type Item = Turn;
 
@@ -98,7 +80,18 @@ impl Iterator for Turns<'_> {
                 return Some(turn);
             }
             let index = self.rounds.next()?;
-            self.drawn = self.draw_round(index).into_iter();
+            let mut order = self.leaders.clone();
+            order.retain(|&scenario| index < self.scenarios[scenario].rounds());
+            self.random.shuffle(&mut order);
+            // All subjects of a round share one draw, so that they start in the same phase of
+            // tokio's wheel.
+            let draw = self.random.next_u64();
+            let mut turns = Vec::with_capacity(order.len());
+            for (slot, scenario) in (0..).zip(order) {
+                let phase = phase_from_draw(self.scenarios[scenario].period, draw);
+                turns.push(Turn { index, slot, scenario, phase, profiled: false });
+            }
+            self.drawn = turns.into_iter();
         }
     }
 }
@@ -112,12 +105,10 @@ fn interleave_profiled_turns(
     turns: impl Iterator<Item = Turn>,
 ) -> impl Iterator<Item = Turn> {
     let mut random = SplitMix64::new(seed ^ PROFILE_SEED_SALT);
-    turns.flat_map(move |turn| add_profiled_turn(turn, random.coin()))
-}
-
-fn add_profiled_turn(turn: Turn, profiled_first: bool) -> impl Iterator<Item = Turn> {
-    let order = [profiled_first, !profiled_first].into_iter();
-    order.map(move |profiled| Turn { profiled, ..turn })
+    turns.flat_map(move |turn| {
+        let profiled_first = random.coin();
+        [profiled_first, !profiled_first].map(|profiled| Turn { profiled, ..turn })
+    })
 }
 
 /// Maps a draw of 64 bits to a phase between zero and the period, or `MIN_PHASE_SPAN` if that is
@@ -151,7 +142,12 @@ pub fn run(
     let states = vec![ScenarioState::default(); plan.scenarios.len()];
     let groups = scenario::concurrent_groups(&plan.scenarios);
     let mut runner = PlanRunner { context, groups, starts, sessions, loads, states };
-    for turn in plan_turns(plan) {
+    let plain_turns = turns(plan.seed, &plan.scenarios);
+    let plan_turns: Box<dyn Iterator<Item = Turn>> = match plan.why {
+        Some(_) => Box::new(interleave_profiled_turns(plan.seed, plain_turns)),
+        None => Box::new(plain_turns),
+    };
+    for turn in plan_turns {
         if stop.load(Ordering::Relaxed) || observer.should_stop() {
             return;
         }
@@ -169,15 +165,6 @@ pub fn run(
                 }
             }
         }
-    }
-}
-
-/// Returns the turns of a plan, including the profiled ones.
-fn plan_turns(plan: &Plan) -> Box<dyn Iterator<Item = Turn> + '_> {
-    let turns = turns(plan.seed, &plan.scenarios);
-    match plan.why {
-        Some(_) => Box::new(interleave_profiled_turns(plan.seed, turns)),
-        None => Box::new(turns),
     }
 }
 
@@ -245,13 +232,12 @@ impl PlanRunner<'_> {
     fn members(&self, turn: &Turn) -> Vec<usize> {
         let group = self.groups.iter().find(|group| group[0] == turn.scenario);
         let mut members = group.cloned().unwrap_or_default();
-        members.retain(|&member| !self.is_skipped(member, turn.profiled));
+        members.retain(|&member| {
+            let state = self.states[member];
+            let is_excluded = state.failed || (turn.profiled && state.cannot_profile);
+            !is_excluded
+        });
         members
-    }
-
-    fn is_skipped(&self, scenario: usize, profiled: bool) -> bool {
-        let state = self.states[scenario];
-        state.failed || (profiled && state.cannot_profile)
     }
 
     /// Runs the scenarios of a turn and returns their outcomes.
@@ -271,28 +257,10 @@ impl PlanRunner<'_> {
         outcomes
     }
 
-    /// Takes the session of the program of a turn, which is started if necessary; `None` if the
-    /// round is measured without one. Profiled rounds are processes of their own.
-    fn take_session(&mut self, turn: &Turn) -> Result<Option<ProgramSession>, RoundError> {
-        let scenario = &self.context.plan.scenarios[turn.scenario];
-        let timeout = self.starts.session_timeout(turn.scenario).filter(|_| !turn.profiled);
-        let (Some(program), Some(timeout)) = (scenario.subject.program(), timeout) else {
-            return Ok(None);
-        };
-        match self.sessions.remove(&turn.scenario) {
-            Some(session) => Ok(Some(session)),
-            None => {
-                let stop = self.context.stop;
-                Ok(Some(program::start_session(program, scenario.period_ns(), timeout, stop)?))
-            }
-        }
-    }
-
+    /// Runs the scenario of a turn that runs alone.
     fn run_round(&mut self, turn: &Turn) -> RoundOutcome {
-        let scenario = &self.context.plan.scenarios[turn.scenario];
-        let session = self.take_session(turn);
-        let result = session.and_then(|session| self.measure_round(turn, session));
-        let is_program = scenario.subject.program().is_some();
+        let result = self.measure_round(turn);
+        let is_program = self.context.plan.scenarios[turn.scenario].subject.program().is_some();
         if result.is_err() && is_program && self.context.stop.load(Ordering::Relaxed) {
             // An interrupted program has written nothing.
             return RoundOutcome::Stop;
@@ -301,31 +269,41 @@ impl PlanRunner<'_> {
             // A failed diagnosis does not invalidate the other rounds.
             return RoundOutcome::Discard;
         }
+        let diagnosis = result.as_ref().ok().and_then(|round| round.diagnosis.as_ref());
+        let is_empty = diagnosis.is_some_and(|diagnosis| diagnosis.round.tier.is_none());
         let state = &mut self.states[turn.scenario];
-        state.cannot_profile |= is_program && result.as_ref().is_ok_and(has_empty_diagnosis);
+        state.cannot_profile |= is_program && is_empty;
         state.failed = result.is_err();
         RoundOutcome::Keep(result)
     }
 
-    /// Measures a round. The session of its program is kept for the next one, unless it failed.
-    fn measure_round(&mut self, turn: &Turn, mut session: Option<ProgramSession>) -> RoundResult {
+    /// Measures a round under the load of its scenario.
+    ///
+    /// A program that gets its rounds over standard input is started for the first one, and kept
+    /// for the next one unless it failed. Its profiled rounds are processes of their own.
+    fn measure_round(&mut self, turn: &Turn) -> RoundResult {
         let round = self.context.request(turn, turn.scenario);
         let scenario = round.scenario;
-        let measure = || match (scenario.subject.program(), &mut session) {
+        let program = scenario.subject.program();
+        let start_timeout = self.starts.session_timeout(turn.scenario).filter(|_| !turn.profiled);
+        let mut session = None;
+        if let (Some(program), Some(timeout)) = (program, start_timeout) {
+            let (period_ns, stop) = (scenario.period_ns(), self.context.stop);
+            session = Some(match self.sessions.remove(&turn.scenario) {
+                Some(running) => running,
+                None => program::start_session(program, period_ns, timeout, stop)?,
+            });
+        }
+        let measure = || match (program, &mut session) {
             (Some(program), Some(session)) => round.measure_in_session(program, session),
             _ => round.measure(),
         };
-        let mut results = self.loads.during(&scenario.load, 1, || vec![measure()]);
-        let round = results.remove(0)?;
+        let measured = self.loads.during(&scenario.load, 1, || vec![measure()]).remove(0)?;
         if let Some(session) = session {
             self.sessions.insert(turn.scenario, session);
         }
-        Ok(round)
+        Ok(measured)
     }
-}
-
-fn has_empty_diagnosis(round: &MeasuredRound) -> bool {
-    round.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.round.tier.is_none())
 }
 
 #[cfg(test)]

@@ -398,13 +398,12 @@ impl StartupCosts {
             return cost;
         };
         let usage = cost.usage;
-        let cpu_ns = start.and_then(|start| remaining_cpu_ns(usage.cpu_ns?, start.usage.cpu_ns));
+        let cpu_ns = start.and_then(|start| {
+            let startup_ns = start.usage.cpu_ns;
+            usage.cpu_ns?.checked_sub(startup_ns).filter(|&rest_ns| rest_ns >= startup_ns)
+        });
         Cost { usage: TickUsage { cpu_ns, ..usage }, ..cost }
     }
-}
-
-fn remaining_cpu_ns(total_ns: u64, startup_ns: u64) -> Option<u64> {
-    total_ns.checked_sub(startup_ns).filter(|&rest| rest >= startup_ns)
 }
 
 /// Runs a program several times for a single tick. Returns the run with the median CPU time, or

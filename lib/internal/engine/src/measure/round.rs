@@ -106,7 +106,11 @@ impl RoundRequest<'_> {
     /// Returns the reason if the round cannot be measured.
     pub fn measure(self) -> RoundResult {
         match &self.scenario.subject {
-            Target::Program(program) => self.measure_program(program),
+            Target::Program(program) => {
+                let profiled = self.profiler.map(|profiler| (profiler, self.index));
+                let measured = program::measure_round(program, self.grid(), self.stop, profiled)?;
+                Ok(self.program_round(measured))
+            }
             Target::Builtin(subject) => match SubjectLoops::find(subject) {
                 Some(loops) => self.measure_subject(subject.wait_kind, loops.run_round),
                 None => self.measure_scripted(subject.name),
@@ -167,7 +171,18 @@ impl RoundRequest<'_> {
         let capacity = usize::try_from(total).map_err(|_| RoundError::TooManyTicks)?;
         let recorders = (0..self.scenario.instances).map(|_| Recorder::try_with_capacity(capacity));
         let recorders = recorders.collect::<Result<_, _>>().map_err(|_| RoundError::NoMemory)?;
-        let period = self.scenario.period;
+        let (period, runtime) = (self.scenario.period, self.scenario.runtime);
+        let cost_scope = match (self.start, runtime) {
+            (None, _) => CostScope::Process,
+            // Rounds with a common start are measured at once.
+            (Some(_), Some(Runtime::MultiThread(_))) => CostScope::SomeThreads,
+            (Some(_), _) => CostScope::Thread,
+        };
+        let late_watch = self.late_watch.map(|watch| RoundWatch {
+            watch: Arc::clone(watch),
+            scenario_id: Arc::from(self.scenario.id.as_str()),
+            recorded: grid.first_tick..grid.first_tick.saturating_add(grid.ticks),
+        });
         Ok(RoundSetup {
             period,
             phase: self.phase,
@@ -175,33 +190,15 @@ impl RoundRequest<'_> {
             last_tick: total - 1,
             wait_kind,
             recorders,
-            runtime: self.scenario.runtime.unwrap_or(Runtime::CurrentThread),
+            runtime: runtime.unwrap_or(Runtime::CurrentThread),
             tasks: self.scenario.load.tasks(),
             stop: Arc::clone(self.stop),
-            cost_scope: self.cost_scope(),
+            cost_scope,
             usage_ticks: UsageTicks::new(grid.first_tick, grid.ticks, LongWait::applies(period)),
             load_cpu: LoadCpuTime::default(),
             profiler: self.profiler.map(|profiler| profiler.begin(capacity, period)),
-            late_watch: self.late_watch.map(|watch| self.round_watch(watch, grid)),
+            late_watch,
         })
-    }
-
-    /// Returns the threads whose costs are those of the round.
-    fn cost_scope(&self) -> CostScope {
-        match (self.start, self.scenario.runtime) {
-            (None, _) => CostScope::Process,
-            // Rounds with a common start are measured at once.
-            (Some(_), Some(Runtime::MultiThread(_))) => CostScope::SomeThreads,
-            (Some(_), _) => CostScope::Thread,
-        }
-    }
-
-    fn round_watch(&self, watch: &Arc<LateWatch>, grid: Grid) -> RoundWatch {
-        RoundWatch {
-            watch: Arc::clone(watch),
-            scenario_id: Arc::from(self.scenario.id.as_str()),
-            recorded: grid.first_tick..grid.first_tick.saturating_add(grid.ticks),
-        }
     }
 
     fn diagnose(
@@ -224,13 +221,6 @@ impl RoundRequest<'_> {
             steal_ns: raw.cost.steal_ns,
         };
         why::diagnose(profiler, recorder, &round)
-    }
-
-    /// Measures a round of a program, which runs in a process and measures itself.
-    fn measure_program(self, program: &Program) -> RoundResult {
-        let profiled = self.profiler.map(|profiler| (profiler, self.index));
-        let measured = program::measure_round(program, self.grid(), self.stop, profiled)?;
-        Ok(self.program_round(measured))
     }
 
     /// Measures a round of a program that gets its rounds over standard input.

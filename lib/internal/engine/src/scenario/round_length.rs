@@ -60,7 +60,7 @@ pub(super) fn check_period(period: Duration) -> exit::Result<()> {
         return Ok(());
     }
     let period = units::format_exact_duration(period);
-    Err(usage!("--period {period} is outside 1us to 1h"))
+    Err(usage!("invalid --period {period}: expected 1us to 1h"))
 }
 
 /// Returns the default of the recorded ticks.

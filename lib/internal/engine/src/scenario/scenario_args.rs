@@ -168,7 +168,9 @@ impl ScenarioArgs {
     fn checked_instances(&self) -> exit::Result<u64> {
         match self.instances.unwrap_or(1) {
             instances @ 1..=MAX_INSTANCES => Ok(instances),
-            instances => Err(usage!("--instances {instances} is outside 1 to {MAX_INSTANCES}")),
+            instances => {
+                Err(usage!("invalid --instances {instances}: expected 1 to {MAX_INSTANCES}"))
+            }
         }
     }
 

@@ -123,7 +123,7 @@ fn invalid_lengths_are_rejected() {
     );
     assert!(
         error(ScenarioArgs { periods: vec![Duration::ZERO], ..args_for("spin") })
-            .contains("outside 1us to 1h")
+            .contains("expected 1us to 1h")
     );
     let time = Some(Length::Time(Duration::from_micros(499)));
     assert!(
