@@ -56,7 +56,7 @@ const STRESS_KINDS: [(&str, StressKind); 4] = [
     ("softirq", StressKind::Softirq),
 ];
 /// Maximum number of threads. A larger number is probably a typing error.
-pub const MAX_THREADS: usize = 1_024;
+const MAX_THREADS: usize = 1_024;
 const MAX_TASKS: u32 = 100_000;
 /// Maximum time for which a task occupies its worker. A longer time looks like a hang.
 const MAX_HOLD: Duration = Duration::from_secs(1);
@@ -147,7 +147,11 @@ pub fn load_parser() -> impl TypedValueParser<Value = Load> {
 fn parse_threads(load: &str, text: &str) -> Result<usize, LoadError> {
     match text.parse() {
         Ok(threads @ 1..=MAX_THREADS) => Ok(threads),
-        _ => Err(LoadError::InvalidThreads { load: load.to_owned(), threads: text.to_owned() }),
+        _ => Err(LoadError::InvalidThreads {
+            load: load.to_owned(),
+            threads: text.to_owned(),
+            max: MAX_THREADS,
+        }),
     }
 }
 

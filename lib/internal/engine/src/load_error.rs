@@ -6,8 +6,6 @@ use std::fmt;
 use cli::exit;
 use cli::units::UnitError;
 
-use crate::load::MAX_THREADS;
-
 /// A text that is not a load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
@@ -19,6 +17,7 @@ pub enum LoadError {
     InvalidThreads {
         load: String,
         threads: String,
+        max: usize,
     },
     /// The text is not that of a stress process.
     UnknownStress(String),
@@ -39,9 +38,9 @@ impl fmt::Display for LoadError {
                 "invalid load tasks:{text}: expected a number of tasks and the time each holds its worker, e.g. tasks:100x50us"
             ),
             Self::InvalidHold(error) => error.fmt(f),
-            Self::InvalidThreads { load, threads } => write!(
+            Self::InvalidThreads { load, threads, max } => write!(
                 f,
-                "invalid load {load}:{threads}: expected 1 to {MAX_THREADS} threads, e.g. {load}:2"
+                "invalid load {load}:{threads}: expected 1 to {max} threads, e.g. {load}:2"
             ),
             Self::UnknownStress(text) => {
                 write!(f, "unknown load {text:?}: expected cpu, memory, io or softirq")

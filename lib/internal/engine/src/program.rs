@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::program_error::{ProgramError, ShellHint};
 
 /// Maximum number of characters of a name in a table.
-pub const MAX_NAME_CHARS: usize = 40;
+const MAX_NAME_CHARS: usize = 40;
 
 /// A program and its arguments.
 #[derive(Clone, Debug)]
@@ -185,7 +185,9 @@ pub fn parse_program_name(name: &str) -> Result<String, ProgramError> {
         (1..=MAX_NAME_CHARS).contains(&name.chars().count()) && name.chars().all(is_plain);
     match is_valid {
         true => Ok(name.to_owned()),
-        false => Err(ProgramError::InvalidName(name.to_owned())),
+        false => {
+            Err(ProgramError::InvalidName { name: name.to_owned(), max_chars: MAX_NAME_CHARS })
+        }
     }
 }
 

@@ -5,8 +5,6 @@ use std::fmt;
 
 use cli::exit;
 
-use crate::program::MAX_NAME_CHARS;
-
 /// A command line, or the name of a program, that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramError {
@@ -22,7 +20,10 @@ pub enum ProgramError {
     /// The first word of the command is empty.
     EmptyProgram,
     NulByte,
-    InvalidName(String),
+    InvalidName {
+        name: String,
+        max_chars: usize,
+    },
     NotExecutable {
         command: String,
     },
@@ -72,9 +73,9 @@ impl fmt::Display for ProgramError {
             }
             Self::EmptyProgram => f.write_str("the command has no program"),
             Self::NulByte => f.write_str("a command with a NUL byte cannot be run"),
-            Self::InvalidName(name) => write!(
+            Self::InvalidName { name, max_chars } => write!(
                 f,
-                "invalid name {name:?}: expected up to {MAX_NAME_CHARS} letters, digits, -, _ or ."
+                "invalid name {name:?}: expected up to {max_chars} letters, digits, -, _ or ."
             ),
             Self::NotExecutable { command } => {
                 write!(f, "cannot start {command}: the file is not executable")

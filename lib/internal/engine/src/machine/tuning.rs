@@ -8,7 +8,6 @@ use std::time::Duration;
 use clap::builder::TypedValueParser;
 use files::report::Change;
 
-use crate::machine::cpu_selection::CpuSelection;
 use crate::machine::os::{self, Sched};
 use crate::machine::tuning_error::{TuningError, UnusableCpu};
 use cli::completion::{plain_values, with_examples};
@@ -111,7 +110,7 @@ pub fn check_cpus(cpus: &[usize]) -> Result<(), TuningError> {
         (Some(true), Some(true)) => UnusableCpu::Forbidden,
         _ => UnusableCpu::MissingOrForbidden,
     };
-    Err(TuningError::UnusableCpu { cpu, reason, allowed: CpuSelection::List(allowed) })
+    Err(TuningError::UnusableCpu { cpu, reason, allowed })
 }
 
 impl fmt::Display for Sched {

@@ -5,7 +5,6 @@ use std::{fmt, io};
 
 use cli::exit;
 
-use crate::machine::cpu_selection::CpuSelection;
 use crate::machine::os::{self, Sched};
 
 /// A setting that is invalid or cannot be applied. Nothing was run.
@@ -23,7 +22,7 @@ pub enum TuningError {
     UnusableCpu {
         cpu: usize,
         reason: UnusableCpu,
-        allowed: CpuSelection,
+        allowed: Vec<usize>,
     },
     Bind {
         cpu: usize,
@@ -76,14 +75,14 @@ impl fmt::Display for TuningError {
                 f.write_str("cannot measure each CPU: this platform does not bind threads")
             }
             Self::CpuNotAllowed { cpu, allowed } => {
-                let allowed: Vec<String> = allowed.iter().map(usize::to_string).collect();
                 write!(
                     f,
                     "cannot bind to CPU {cpu}: it does not exist or is not in the affinity mask of this process, which has {}; nothing was run",
-                    allowed.join(", ")
+                    join(allowed, ", ")
                 )
             }
             Self::UnusableCpu { cpu, reason, allowed } => {
+                let allowed = join(allowed, ",");
                 write!(f, "cannot use CPU {cpu}: {reason}; allowed CPUs: {allowed}")
             }
             Self::Bind { cpu, error } => {
@@ -103,6 +102,10 @@ impl fmt::Display for TuningError {
             ),
         }
     }
+}
+
+fn join(cpus: &[usize], separator: &str) -> String {
+    cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(separator)
 }
 
 impl Error for TuningError {

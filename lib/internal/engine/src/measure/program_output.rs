@@ -27,7 +27,7 @@ const MAX_OTHER_BYTES: u64 = 1 << 20;
 
 /// Maximum size of a file with metrics, which has tens of millions of samples. It is read in
 /// bounded memory.
-pub const MAX_METRICS_BYTES: u64 = 1 << 30;
+const MAX_METRICS_BYTES: u64 = 1 << 30;
 
 /// Output of a round of a program.
 #[derive(Debug)]
@@ -134,7 +134,10 @@ pub fn read_metrics(program: &Program, out: &Path) -> Result<Vec<Metric>, RunFai
     let file = os::open_regular(out)
         .map_err(|error| RunFailure::from_system(program, RunStep::ReadMetrics, error))?;
     if file.metadata().is_ok_and(|meta| meta.len() > MAX_METRICS_BYTES) {
-        return Err(RunFailure::new(program, ProgramFault::LargeMetrics));
+        return Err(RunFailure::new(
+            program,
+            ProgramFault::LargeMetrics { max_bytes: MAX_METRICS_BYTES },
+        ));
     }
     series::metrics(file.take(MAX_METRICS_BYTES))
         .map_err(|error| RunFailure::new(program, ProgramFault::InvalidSeries(Arc::new(error))))

@@ -17,7 +17,6 @@ use super::stderr_tail::StderrQuote;
 use crate::machine::os::ProcessTreeExit;
 use crate::measure::benches::BenchOutputError;
 use crate::measure::metric_error::MetricError;
-use crate::measure::program_output::MAX_METRICS_BYTES;
 use crate::program::Program;
 
 /// Reason why a run has no result.
@@ -95,7 +94,9 @@ pub enum ProgramFault {
         max_bytes: u64,
         ticks: u64,
     },
-    LargeMetrics,
+    LargeMetrics {
+        max_bytes: u64,
+    },
     InvalidReport(Arc<FileError>),
     /// The report has no subject, or several.
     SubjectCount(usize),
@@ -251,8 +252,8 @@ impl fmt::Display for ProgramFault {
                 "wrote more than {max_bytes} bytes to {name}, the maximum for {}",
                 pluralize(*ticks, "tick")
             ),
-            Self::LargeMetrics => {
-                write!(f, "wrote more than {} MiB to {name}", MAX_METRICS_BYTES >> 20)
+            Self::LargeMetrics { max_bytes } => {
+                write!(f, "wrote more than {} MiB to {name}", max_bytes >> 20)
             }
             Self::InvalidReport(error) => write!(f, "{name}: {error}"),
             Self::SubjectCount(subjects) => {
