@@ -3,9 +3,10 @@
 //! On Unix it is locked as long as its process lives, so that later processes can remove those of
 //! killed ones. The supervisor removes the directories that this process could not remove.
 
-use std::io;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
+use std::{fmt, io};
 
 use cli::exit;
 
@@ -32,7 +33,10 @@ impl ScratchDirectory {
         static SWEEP: Once = Once::new();
         let parent = std::env::temp_dir();
         SWEEP.call_once(|| remove_abandoned(&parent));
-        Self::new_in(&parent).map_err(|error| explain_error(error, &parent))
+        Self::new_in(&parent).map_err(|error| {
+            let error = exit::strip_temp_path(error);
+            io::Error::other(NoScratchDirectory { parent, error })
+        })
     }
 
     fn new_in(parent: &Path) -> io::Result<Self> {
@@ -68,9 +72,24 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-fn explain_error(error: io::Error, parent: &Path) -> io::Error {
-    let error = exit::strip_temp_path(error);
-    io::Error::other(format!("no temporary directory for it in {}: {error}", parent.display()))
+/// A directory for the files of a program cannot be created.
+#[derive(Debug)]
+struct NoScratchDirectory {
+    parent: PathBuf,
+    error: io::Error,
+}
+
+impl fmt::Display for NoScratchDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (parent, error) = (self.parent.display(), &self.error);
+        write!(f, "no temporary directory for it in {parent}: {error}")
+    }
+}
+
+impl Error for NoScratchDirectory {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.error)
+    }
 }
 
 /// Locks a directory, without following a link.
