@@ -72,6 +72,9 @@ model! {
         pub prepare: u64,
     }
 
+    // The three comparisons below repeat some keys, because the format has other keys between them.
+    // A flattened struct would lose the line and the key of an error in them.
+
     /// The comparison of two sides by pairs of rounds.
     pub struct PairVerdict {
         /// The side that is compared against.

@@ -15,6 +15,9 @@ use jitterstat::gate::metric::{MetricRule, alpha_share};
 pub const SCHEMA: &str = "osjitter.run-calibration/1";
 
 model! {
+    // Most keys are those of `Calibration`. The two formats have other keys between them, and
+    // `program` instead of `subject`, so that serde needs a struct for each.
+
     /// The sensitivity of a gate of whole runs on one machine, for one program.
     pub struct RunCalibration {
         /// Always [`SCHEMA`].
