@@ -59,7 +59,7 @@ pub enum LimitFlaw {
 #[derive(Clone, Debug, PartialEq)]
 pub enum KnownNames {
     All(Vec<&'static str>),
-    MostUsed(&'static [&'static str]),
+    Common(&'static [&'static str]),
     Nearest(Vec<String>),
 }
 
@@ -123,7 +123,7 @@ impl fmt::Display for KnownNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All(names) => write!(f, "expected {}", names.join(", ")),
-            Self::MostUsed(names) => write!(f, "expected {} and more", names.join(", ")),
+            Self::Common(names) => write!(f, "expected {} and more", names.join(", ")),
             Self::Nearest(names) => write!(f, "the nearest are {}", names.join(", ")),
         }
     }

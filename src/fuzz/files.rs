@@ -20,9 +20,11 @@ use crate::bench;
 use crate::flight_record::{self, Flight};
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
-use crate::gate::{calibrate, render_sections};
+use crate::gate::calibrate;
+use crate::gate::text::answers::baseline_document;
+use crate::gate::text::{RenderedVerdict, formats};
 use crate::monitor::breaches::{self as broken_limits, Breaches};
-use crate::{compare, find as found, gate};
+use crate::{compare, find as found};
 use render::document::terminal;
 use render::formats::{Format, Offer, Rendering, make};
 
@@ -61,8 +63,8 @@ pub fn check_file<T: File + PartialEq + Debug>(file: &T, offers: &[Offer<T>], co
 pub fn verdict(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let verdict: Verdict = read(bytes, costs)?;
     check_written(&verdict, costs);
-    let rendered = costs.measure("worded", || render_sections(verdict));
-    check_formats(&rendered, &gate::formats::FORMATS, costs);
+    let rendered = costs.measure("worded", || RenderedVerdict::from(verdict));
+    check_formats(&rendered, &formats::FORMATS, costs);
     Ok(())
 }
 
@@ -109,8 +111,7 @@ pub fn baseline(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let (design, rules) = (&baseline.scenario, Rules::new(baseline.scenario.period_ns));
     let metrics = costs.measure("judge", || baseline_test::judge(new, stored, design, &rules));
     let _ = costs.measure("usable", || baseline_test::rejection_reason(new, design, &rules));
-    let table =
-        costs.measure("table", || terminal::render(&gate::baseline::document(&metrics), 80));
+    let table = costs.measure("table", || terminal::render(&baseline_document(&metrics), 80));
     round_trip::check(Format::Table, &Rendering::Text(table));
     Ok(())
 }

@@ -5,15 +5,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use cli::exit::{self, Error, usage};
 use cli::units::{self, UnitError};
 use engine::measure::metric::MetricSpec;
 use engine::program::Program;
-use engine::scenario::{Runtime, runtime_parser, subject_name_parser, subject_parser};
+use engine::scenario::{
+    DEFAULT_PERIOD, RoundLength, Runtime, runtime_parser, subject_name_parser, subject_parser,
+};
 use engine::subject::SubjectInfo;
 use files::gate::limit::{PathError, SummaryPath};
 use interop::unit::Unit;
+use jitterstat::gate::Sides;
 
-use crate::gate::formats::FORMATS;
+use crate::gate::text::formats::FORMATS;
 use crate::written_limit::{KnownNames, LimitError, LimitFlaw, WrittenLimit, parse_stall};
 use render::formats::{Format, parser};
 
@@ -190,6 +194,29 @@ impl GateArgs {
     pub fn has_whole_runs(&self) -> bool {
         self.bench.is_some() || !self.runs.metric.is_empty()
     }
+
+    /// Returns the programs of both sides, if there are any.
+    pub fn programs(&self) -> Option<Sides<Program>> {
+        let base = self.base_cmd.clone()?.with_meter(self.meter.clone());
+        let candidate = self.candidate_cmd.clone()?.with_meter(self.meter.clone());
+        Some(Sides { base, candidate })
+    }
+
+    /// Returns the period of two programs.
+    ///
+    /// # Errors
+    /// Returns an error if the arguments have several periods.
+    pub fn program_period(&self) -> exit::Result<Duration> {
+        self.judged.single_period("commands run at a single period")
+    }
+
+    /// Returns the names of two programs: the given ones, or else the default ones.
+    pub fn program_names(&self, default_names: Sides<String>) -> Sides<String> {
+        Sides {
+            base: self.base_name.clone().unwrap_or(default_names.base),
+            candidate: self.candidate_name.clone().unwrap_or(default_names.candidate),
+        }
+    }
 }
 
 /// How whole runs of a program are measured.
@@ -230,6 +257,24 @@ pub struct JudgedArgs {
     pub floor: Option<Duration>,
 }
 
+impl JudgedArgs {
+    /// Returns the periods of the arguments, or the default one.
+    pub fn periods(&self) -> Vec<Duration> {
+        if self.period.is_empty() { vec![DEFAULT_PERIOD] } else { self.period.clone() }
+    }
+
+    /// Returns the only period.
+    ///
+    /// # Errors
+    /// Returns an error with the `reason` for a single one if there are several.
+    pub fn single_period(&self, reason: &str) -> exit::Result<Duration> {
+        match self.periods()[..] {
+            [period] => Ok(period),
+            _ => Err(usage!("{reason}; give --period once")),
+        }
+    }
+}
+
 /// How rounds are run.
 #[derive(Clone, Debug, Args)]
 pub struct RoundArgs {
@@ -252,6 +297,18 @@ pub struct RoundArgs {
     /// Print only errors and warnings to stderr
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+impl RoundArgs {
+    /// Returns the length of a program's rounds, by the same rule as for subjects.
+    pub fn program_round_length(&self, period: Duration) -> exit::Result<RoundLength> {
+        if self.runtime.is_some() {
+            return Err(Error::usage(
+                "--runtime is for tokio subjects; a command chooses its runtime",
+            ));
+        }
+        RoundLength::new(period, self.round_ticks, self.warmup)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -401,13 +458,12 @@ pub fn parse_limit(text: &str) -> Result<Limit, LimitError> {
 }
 
 /// Limits that an error names if no name is similar to the written one.
-const MOST_USED_NAMES: [&str; 7] =
-    ["p50", "p90", "p99", "p99_9", "max", "missed", "cpu_ns_per_tick"];
+const COMMON_NAMES: [&str; 7] = ["p50", "p90", "p99", "p99_9", "max", "missed", "cpu_ns_per_tick"];
 
 fn suggest_names(name: &str) -> KnownNames {
     let similar = similar_paths(name);
     if similar.is_empty() {
-        KnownNames::MostUsed(&MOST_USED_NAMES)
+        KnownNames::Common(&COMMON_NAMES)
     } else {
         KnownNames::Nearest(similar)
     }

@@ -1,24 +1,25 @@
 //! Uses the file of `osjitter calibrate` in a gate: warns of tolerances below the noise level, and
 //! plans the pairs that detect a change.
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use cli::exit::{self, Error, usage};
+use cli::exit::{self, usage};
 use cli::file_io;
 use cli::time::{format_duration, format_small_percent, format_time};
 use engine::measure::metric::ProgramMetric;
 use files::environment::{Difference, EnvironmentKey};
-use files::file::File;
-use files::gate::calibration::runs::{self, RunCalibration};
-use files::gate::calibration::{CalibratedNumber, Calibration, MIN_CALIBRATION_PAIRS, SCHEMA};
+use files::file::{File, FileError};
+use files::gate::calibration::runs::RunCalibration;
+use files::gate::calibration::{CalibratedNumber, Calibration, MIN_CALIBRATION_PAIRS};
 use files::gate::verdict::Mode;
 use files::report::{Host, Warning};
 use jitterstat::gate::decision::{ALPHA, NumberRule};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 use crate::gate::args::{MAX_PAIRS, Tolerance};
-use crate::gate::design::{PairTest, looks_up_to};
+use crate::gate::pair_test::{PairTest, looks_up_to};
 use crate::gate::runs::programs::applies_to;
 use crate::gate::text::{format_change, format_tolerance};
 
@@ -28,21 +29,20 @@ use crate::gate::text::{format_change, format_tolerance};
 /// Returns an error if the file is invalid, or is a calibration of the other kind.
 pub fn read<T: File>(file: &Path) -> exit::Result<T> {
     let text = file_io::read_text(file)?;
-    let has_schema = |schema: &str| schema != T::SCHEMA && text.contains(&format!("\"{schema}\""));
-    let read = T::from_json(&text).map_err(|error| {
-        if has_schema(runs::SCHEMA) {
-            Error::usage(
-                "it covers whole runs, but this gate judges lateness: calibrate without --metric",
-            )
-        } else if has_schema(SCHEMA) {
-            Error::usage(
-                "it covers lateness, but this gate judges by --metric: calibrate with that",
-            )
-        } else {
-            usage!("{error}")
-        }
-    });
-    read.map_err(|e| e.context(format_args!("the calibration {}", file.display())))
+    T::from_json(&text).map_err(|error| {
+        let reason = match error {
+            FileError::OtherSchema { found, .. } if found == RunCalibration::SCHEMA => {
+                "it covers whole runs, but this gate judges lateness: calibrate without --metric"
+                    .to_owned()
+            }
+            FileError::OtherSchema { found, .. } if found == Calibration::SCHEMA => {
+                "it covers lateness, but this gate judges by --metric: calibrate with that"
+                    .to_owned()
+            }
+            error => error.to_string(),
+        };
+        usage!("the calibration {}: {reason}", file.display())
+    })
 }
 
 /// The calibration of the numbers that a gate judges.
@@ -66,8 +66,19 @@ pub struct GateCalibration {
 struct GateNumber {
     name: String,
     rule: NumberRule,
-    /// The calibration of the number, or the description of a number without one.
-    calibrated: Result<CalibratedNumber, String>,
+    calibrated: Result<CalibratedNumber, MissingNumber>,
+}
+
+/// The error of a number that a calibration does not have.
+struct MissingNumber {
+    name: String,
+    unit: String,
+}
+
+impl fmt::Display for MissingNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {}", self.name, self.unit)
+    }
 }
 
 impl GateCalibration {
@@ -83,15 +94,15 @@ impl GateCalibration {
         } else {
             format_differences(&differences)
         };
-        let numbers = calibration.numbers().into_iter();
-        let number = |(number, rule): (CalibratedNumber, NumberRule)| GateNumber {
-            name: number.name.clone(),
-            rule,
-            calibrated: Ok(number),
-        };
+        let mut numbers = Vec::new();
+        let rules = [test.rules.median(), test.rules.tail()];
+        for (calibrated, rule) in calibration.numbers().into_iter().zip(rules) {
+            let name = calibrated.name.clone();
+            numbers.push(GateNumber { name, rule, calibrated: Ok(calibrated) });
+        }
         Self {
             subject: calibration.subject.clone(),
-            numbers: numbers.zip([test.rules.median(), test.rules.tail()]).map(number).collect(),
+            numbers,
             alpha: test.rules.alpha,
             pair_time: test.pair_time(),
             pair_noun: "rounds",
@@ -108,24 +119,26 @@ impl GateCalibration {
         pair_time: Duration,
         host: &Host,
     ) -> Self {
-        let numbers = calibration.numbers();
-        let number = |(metric, rule): (&ProgramMetric, &MetricRule)| GateNumber {
-            name: metric.name.clone(),
-            rule: rule.number_rule(),
-            calibrated: find_number(&numbers, metric)
-                .cloned()
-                .ok_or_else(|| format!("{} in {}", metric.name, metric.unit)),
-        };
+        let mut numbers = Vec::new();
+        for (metric, rule) in metrics.iter().zip(rules) {
+            let ProgramMetric { name, unit, higher_is_better, .. } = metric;
+            let key = (name, unit, higher_is_better);
+            let calibrated = calibration
+                .numbers()
+                .into_iter()
+                .find(|number| (&number.name, &number.unit, &number.higher_is_better) == key)
+                .ok_or_else(|| MissingNumber { name: name.clone(), unit: unit.clone() });
+            numbers.push(GateNumber { name: name.clone(), rule: rule.number_rule(), calibrated });
+        }
+        let environment = EnvironmentKey::from_host(host);
         Self {
             subject: calibration.program.clone(),
-            numbers: metrics.iter().zip(rules).map(number).collect(),
+            numbers,
             alpha: ALPHA,
             pair_time,
             pair_noun: "runs",
             preposition: "of",
-            mismatch: format_differences(
-                &calibration.environment.differences(&EnvironmentKey::from_host(host)),
-            ),
+            mismatch: format_differences(&calibration.environment.differences(&environment)),
         }
     }
 
@@ -260,16 +273,6 @@ impl GateNumber {
             "--detect: {description} is {amount} here, and --floor always tolerates {floor}; lower it"
         ))
     }
-}
-
-/// Returns the calibration of a metric, if it has the same unit and direction.
-fn find_number<'a>(
-    numbers: &'a [CalibratedNumber],
-    metric: &ProgramMetric,
-) -> Option<&'a CalibratedNumber> {
-    let ProgramMetric { name, unit, higher_is_better, .. } = metric;
-    let key = (name, unit, higher_is_better);
-    numbers.iter().find(|number| (&number.name, &number.unit, &number.higher_is_better) == key)
 }
 
 /// Formats differences between the calibration and the gate, if there are any.

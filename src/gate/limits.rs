@@ -1,13 +1,13 @@
 //! Limits on numbers of one subject, which is read from a report or measured for the gate.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
 use cli::terminal::progress::Progress;
-use cli::time::{format_duration, format_time};
+use cli::time::format_duration;
 use cli::units::to_ns;
-use cli::words::pluralize;
 use engine::machine::tuning;
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
@@ -23,13 +23,12 @@ use files::report::{Report, Status, Subject, Summary};
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::{GateArgs, Limit};
-use crate::gate::design::{build_scenario, choose_cpu, periods_or_default};
-use crate::gate::question::{Gate, PlannedQuestion, Question};
+use crate::gate::pair_test::{build_scenario, choose_cpu};
 use crate::gate::rate_limits;
-use crate::gate::text::{Row, Section, Title, format_option, format_range};
+use crate::gate::running_gate::RunningGate;
 
 /// Limits, with the subject that must meet them.
-struct Limits {
+pub struct Limits {
     limits: Vec<Limit>,
     subject: LimitedSubject,
     /// Longest stall that the rate of misses must account for; `None` for any.
@@ -57,13 +56,10 @@ impl ReportedSubject {
     fn subject(&self) -> &Subject {
         &self.report.subjects[self.index]
     }
-
-    fn numbers(&self) -> Result<SubjectNumbers<'_>, MissingRounds> {
-        SubjectNumbers::from_subject(self.subject(), self.report.is_own())
-    }
 }
 
-pub fn plan(args: &GateArgs) -> PlannedQuestion {
+/// Plans the check of the limits, if the arguments have any.
+pub fn plan(args: &GateArgs) -> exit::Result<Option<Limits>> {
     if args.limit.is_empty() {
         return Ok(None);
     }
@@ -82,8 +78,12 @@ pub fn plan(args: &GateArgs) -> PlannedQuestion {
         max_stall: args.max_stall,
         round_ticks: args.judged.rounds.round_ticks,
     };
-    limits.check_limits_supported()?;
-    Ok(Some(Box::new(limits)))
+    // Nothing is measured unless every limit can be decided.
+    match &limits.subject {
+        LimitedSubject::Planned(plan) => limits.check_planned(&plan.scenarios[0])?,
+        LimitedSubject::Reported(reported) => limits.check_reported(reported)?,
+    }
+    Ok(Some(limits))
 }
 
 fn read_reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
@@ -110,9 +110,7 @@ fn plan_subject(args: &GateArgs) -> exit::Result<LimitedSubject> {
         return Err(Error::usage("a limit needs a subject; give --subject or --report"));
     };
     let subject = parse_subject(subject).map_err(|e| Error::from(e).context("--subject"))?;
-    let [period] = periods_or_default(&args.judged)[..] else {
-        return Err(Error::usage("limits apply to one period; give --period once"));
-    };
+    let period = args.judged.single_period("limits apply to one period")?;
     let plan = Plan {
         seed: rounds.seed.unwrap_or_else(draw_seed),
         samples: true,
@@ -124,78 +122,80 @@ fn plan_subject(args: &GateArgs) -> exit::Result<LimitedSubject> {
     Ok(LimitedSubject::Planned(Box::new(plan)))
 }
 
-impl Question for Limits {
-    fn announce(&self) -> Vec<String> {
-        match &self.subject {
-            LimitedSubject::Reported(..) => Vec::new(),
-            LimitedSubject::Planned(plan) => {
-                let seconds = plan.expected_duration().as_secs_f64();
-                vec![format!("{} for the limits", format_duration(seconds))]
-            }
-        }
+impl Limits {
+    /// Returns the expected duration as a note for the user, if something is measured.
+    pub fn note(&self) -> Option<String> {
+        let LimitedSubject::Planned(plan) = &self.subject else { return None };
+        let seconds = plan.expected_duration().as_secs_f64();
+        Some(format!("{} for the limits", format_duration(seconds)))
     }
 
-    fn judge(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
+    /// Measures the subject, unless a report has it, and adds the checked limits to the verdict.
+    pub fn judge(self, gate: &mut RunningGate) -> exit::Result<()> {
         match &self.subject {
             LimitedSubject::Reported(reported) => {
-                self.judge_reported(reported, gate);
-                Ok(())
+                let report = &reported.report;
+                // The verdict describes the machine of the report, unless this machine was measured
+                // as well.
+                if gate.verdict.comparisons.is_empty() && gate.verdict.baseline.is_none() {
+                    gate.verdict.host = report.host.clone();
+                }
+                if report.partial {
+                    let message = "The report comes from a run that was interrupted.";
+                    gate.warn("partial-report", message, "Run it again.");
+                }
+                gate.record_fitness(report.fitness.clone());
+                self.check_subject(reported.subject(), gate);
             }
-            LimitedSubject::Planned(plan) => self.judge_planned(plan, gate),
+            LimitedSubject::Planned(plan) => {
+                if let Some(reason) = gate.stop_reason() {
+                    let scenario = &plan.scenarios[0];
+                    gate.verdict.limits =
+                        self.checks(&scenario.id, scenario.period_ns(), Err(reason));
+                    gate.mark_partial(None);
+                    return Ok(());
+                }
+                let report = measure(plan, gate)?;
+                gate.record_fitness(report.fitness.clone());
+                gate.out.write("report.json", &report.to_json())?;
+                self.check_subject(&report.subjects[0], gate);
+            }
         }
-    }
-}
-
-impl Limits {
-    fn judge_reported(&self, reported: &ReportedSubject, gate: &mut Gate) {
-        let report = &reported.report;
-        // The verdict describes the machine of the report, unless this machine was measured as
-        // well.
-        if gate.verdict.comparisons.is_empty() && gate.verdict.baseline.is_none() {
-            gate.verdict.host = report.host.clone();
-        }
-        if report.partial {
-            let message = "The report comes from a run that was interrupted.";
-            gate.warn("partial-report", message, "Run it again.");
-        }
-        gate.record_fitness(report.fitness.clone());
-        self.check_subject(reported.subject(), gate);
-    }
-
-    fn judge_planned(&self, plan: &Plan, gate: &mut Gate) -> exit::Result<()> {
-        if let Some(reason) = gate.stop_reason() {
-            let scenario = &plan.scenarios[0];
-            gate.verdict.limits = self.checks(&scenario.id, scenario.period_ns(), Err(reason));
-            gate.mark_partial(None);
-            return Ok(());
-        }
-        let report = measure(plan, gate)?;
-        gate.record_fitness(report.fitness.clone());
-        gate.out.write("report.json", &report.to_json())?;
-        self.check_subject(&report.subjects[0], gate);
         Ok(())
     }
 
-    /// Checks, before anything is measured, that the number of ticks supports every limit.
-    fn check_limits_supported(&self) -> exit::Result<()> {
-        match &self.subject {
-            LimitedSubject::Planned(plan) => {
-                let scenario = &plan.scenarios[0];
-                for limit in &self.limits {
-                    check_limit_supported(&limit.path, scenario)?;
-                    if limit.is_rate {
-                        let (max_stall, round_ticks) = (self.max_stall, self.round_ticks);
-                        rate_limits::check_planned(limit, scenario, max_stall, round_ticks)?;
-                    }
-                }
-                Ok(())
+    /// Checks that a scenario has enough ticks for every limit.
+    fn check_planned(&self, scenario: &Scenario) -> exit::Result<()> {
+        let Scenario { id, ticks, round_ticks, .. } = scenario;
+        for limit in &self.limits {
+            let path = &limit.path;
+            if path.needs_runtime() && scenario.runtime.is_none() {
+                return Err(usage!("{id} runs in no runtime, so it has no {path}"));
             }
-            LimitedSubject::Reported(reported) => self.check_limits_reported(reported),
+            match path.least_ticks(*round_ticks) {
+                Some(min_ticks) if min_ticks <= *ticks => {}
+                Some(min_ticks) => {
+                    return Err(usage!(
+                        "{path} needs --ticks {min_ticks} or more, not {ticks}; nothing was measured"
+                    ));
+                }
+                None => {
+                    return Err(usage!(
+                        "{path} needs longer rounds, and --round-ticks is {round_ticks}; nothing was measured"
+                    ));
+                }
+            }
+            if limit.is_rate {
+                rate_limits::check_planned(limit, scenario, self.max_stall, self.round_ticks)?;
+            }
         }
+        Ok(())
     }
 
-    fn check_limits_reported(&self, reported: &ReportedSubject) -> exit::Result<()> {
-        let numbers = reported.numbers().map_err(|e| Error::usage(e.to_string()))?;
+    /// Checks that a report has every limited number.
+    fn check_reported(&self, reported: &ReportedSubject) -> exit::Result<()> {
+        let numbers = SubjectNumbers::from_subject(reported.subject(), reported.report.is_own())
+            .map_err(|e| Error::usage(e.to_string()))?;
         let id = &reported.subject().id;
         for Limit { path, is_rate, .. } in &self.limits {
             if *is_rate {
@@ -214,13 +214,29 @@ impl Limits {
     }
 
     /// Compares a measured subject with the limits and records the result in the verdict.
-    fn check_subject(&self, subject: &Subject, gate: &mut Gate) {
+    fn check_subject(&self, subject: &Subject, gate: &mut RunningGate) {
         let measured = self.measure(subject);
         match &measured {
-            Err(UnmeasuredSubject { failure, .. }) => gate.mark_partial(failure.clone()),
-            Ok(measured) => self.warn_of_limits(measured, gate),
+            Ok(MeasuredSubject { numbers, rate }) => {
+                let has_value_limit = self.limits.iter().any(|limit| !limit.is_rate);
+                if has_value_limit && matches!(numbers, SubjectNumbers::Summary { .. }) {
+                    gate.warn(
+                        "no-samples",
+                        "The report has no samples: limits are compared with its numbers, without intervals.",
+                        "A repetition may have other numbers. A report of osjitter run keeps the samples.",
+                    );
+                }
+                if let Some(rate) = rate {
+                    rate_limits::warn_of_assumptions(rate, self.max_stall, gate);
+                }
+            }
+            Err(UnmeasuredSubject::Interrupted) => gate.mark_partial(None),
+            Err(error) => gate.mark_partial(Some(error.to_string())),
         }
-        let measured = measured.as_ref().map_err(|unmeasured| unmeasured.reason);
+        let measured = measured.as_ref().map_err(|error| match error {
+            UnmeasuredSubject::Interrupted => Reason::Interrupted,
+            _ => Reason::NotMeasured,
+        });
         gate.verdict.limits = self.checks(&subject.id, subject.period_ns, measured);
     }
 
@@ -228,38 +244,24 @@ impl Limits {
     fn measure<'a>(&self, subject: &'a Subject) -> Result<MeasuredSubject<'a>, UnmeasuredSubject> {
         let is_own = match (&subject.status, &self.subject) {
             (Status::Failed { reason }, _) => {
-                return Err(UnmeasuredSubject::new(&format!("{}: {reason}", subject.id)));
+                let (id, reason) = (subject.id.clone(), reason.clone());
+                return Err(UnmeasuredSubject::Failed { id, reason });
             }
             // An interrupted measurement is not judged. A partial report is judged by its ticks.
             (Status::Partial, LimitedSubject::Planned(_)) => {
-                return Err(UnmeasuredSubject { reason: Reason::Interrupted, failure: None });
+                return Err(UnmeasuredSubject::Interrupted);
             }
             (_, LimitedSubject::Reported(reported)) => reported.report.is_own(),
             (_, LimitedSubject::Planned(_)) => true,
         };
         let numbers = SubjectNumbers::from_subject(subject, is_own)
-            .map_err(|e| UnmeasuredSubject::new(&e.to_string()))?;
+            .map_err(UnmeasuredSubject::MissingRounds)?;
         let mut rate = None;
         if self.limits.iter().any(|limit| limit.is_rate) {
             let measured = self.measure_rate(subject, is_own);
-            rate = Some(measured.map_err(|e| UnmeasuredSubject::new(&e.to_string()))?);
+            rate = Some(measured.map_err(UnmeasuredSubject::UnknownRate)?);
         }
         Ok(MeasuredSubject { numbers, rate })
-    }
-
-    /// Warns of the limits of the measured numbers.
-    fn warn_of_limits(&self, measured: &MeasuredSubject<'_>, gate: &mut Gate) {
-        let has_value_limit = self.limits.iter().any(|limit| !limit.is_rate);
-        if has_value_limit && matches!(measured.numbers, SubjectNumbers::Summary { .. }) {
-            gate.warn(
-                "no-samples",
-                "The report has no samples: limits are compared with its numbers, without intervals.",
-                "A repetition may have other numbers. A report of osjitter run keeps the samples.",
-            );
-        }
-        if let Some(rate) = &measured.rate {
-            rate_limits::warn_of_assumptions(rate, self.max_stall, gate);
-        }
     }
 
     /// Compares the numbers of a subject with every limit. Without numbers, every limit is
@@ -296,15 +298,23 @@ struct MeasuredSubject<'a> {
     rate: Option<MeasuredRate>,
 }
 
-/// The reason for which a subject has no numbers.
-struct UnmeasuredSubject {
-    reason: Reason,
-    failure: Option<String>,
+/// Reason why a subject has no numbers.
+#[derive(Debug)]
+enum UnmeasuredSubject {
+    Failed { id: String, reason: String },
+    Interrupted,
+    MissingRounds(MissingRounds),
+    UnknownRate(UnknownRate),
 }
 
-impl UnmeasuredSubject {
-    fn new(failure: &str) -> Self {
-        Self { reason: Reason::NotMeasured, failure: Some(failure.to_owned()) }
+impl fmt::Display for UnmeasuredSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed { id, reason } => write!(f, "{id}: {reason}"),
+            Self::Interrupted => f.write_str("it was interrupted"),
+            Self::MissingRounds(error) => error.fmt(f),
+            Self::UnknownRate(error) => error.fmt(f),
+        }
     }
 }
 
@@ -400,26 +410,8 @@ fn check_limit(
     }
 }
 
-/// Checks that a scenario has enough ticks for a limit.
-fn check_limit_supported(path: &SummaryPath, scenario: &Scenario) -> exit::Result<()> {
-    let (id, ticks) = (&scenario.id, scenario.ticks);
-    if path.needs_runtime() && scenario.runtime.is_none() {
-        return Err(usage!("{id} runs in no runtime, so it has no {path}"));
-    }
-    match path.least_ticks(scenario.round_ticks) {
-        Some(min_ticks) if min_ticks <= ticks => Ok(()),
-        Some(min_ticks) => Err(usage!(
-            "{path} needs --ticks {min_ticks} or more, not {ticks}; nothing was measured"
-        )),
-        None => Err(usage!(
-            "{path} needs longer rounds, and --round-ticks is {}; nothing was measured",
-            scenario.round_ticks
-        )),
-    }
-}
-
 /// Measures the plan of one scenario and returns the report.
-fn measure(plan: &Plan, gate: &Gate) -> exit::Result<Report> {
+fn measure(plan: &Plan, gate: &RunningGate) -> exit::Result<Report> {
     let Verdict { host, started_utc, .. } = gate.verdict.clone();
     let conditions = Conditions {
         host,
@@ -445,71 +437,4 @@ impl Observer for ShowProgress {
     fn after_round(&mut self, _: &Scenario, _: &RoundResult) {
         self.0.step();
     }
-}
-
-/// Formats a value with its unit; a time gets a readable one.
-fn format_value(value: f64, unit: &str) -> String {
-    match unit {
-        "ns" => format_time(value.round() as i64),
-        unit => format!("{value:.3} {unit}"),
-    }
-}
-
-pub fn sections(verdict: &Verdict) -> Vec<Section> {
-    let Some(first) = verdict.limits.first() else { return Vec::new() };
-    let (ticks, rounds) = (pluralize(first.ticks, "tick"), pluralize(first.rounds, "round"));
-    let title = || Title::Subject(format!("{}, {ticks} in {rounds}", first.subject));
-    let (rates, values): (Vec<_>, Vec<_>) =
-        verdict.limits.iter().partition(|check| check.rate.is_some());
-    let mut sections = Vec::new();
-    if !values.is_empty() {
-        sections.push(value_section(&values, title()));
-    }
-    if !rates.is_empty() {
-        sections.push(rate_limits::section(&rates, title(), advice(&rates)));
-    }
-    sections
-}
-
-fn value_section(checks: &[&LimitCheck], title: Title) -> Section {
-    Section {
-        title,
-        key_heading: "limited",
-        headings: vec!["limit", "value", "99 % interval"],
-        rows: checks.iter().map(|check| row(check)).collect(),
-        notes: Vec::new(),
-        measured: String::new(),
-        sides: Vec::new(),
-        lifts: Vec::new(),
-        advice: advice(checks),
-    }
-}
-
-fn row(check: &LimitCheck) -> Row {
-    let format = |value| format_value(value, &check.unit);
-    let (limit, value) = (format(check.limit), format_option(check.value, format));
-    let interval = format_option(check.interval, |[low, high]| format_range(low, high, format));
-    let path = &check.path;
-    Row {
-        name: path.clone(),
-        class: check.subject.clone(),
-        case: format!("{path} at most {limit}"),
-        verdict: check.verdict,
-        detail: format!("{path} {value} ({interval}), limit {limit}"),
-        cells: vec![limit, value, interval],
-    }
-}
-
-/// Suggests how many ticks would decide the inconclusive limits.
-fn advice(limits: &[&LimitCheck]) -> Option<String> {
-    let slowest = limits.iter().max_by_key(|check| check.ticks_to_decide)?;
-    let ticks = slowest.ticks_to_decide?;
-    let seconds = slowest.period_ns.map(|period| (period as f64 * ticks as f64 / 1e9).ceil());
-    let duration = seconds.map_or(String::new(), |seconds| format!(" ({seconds:.0}s)"));
-    let about =
-        format!("about {}{duration} would probably decide the limits", pluralize(ticks, "tick"));
-    Some(match &slowest.report {
-        Some(_) => format!("a report of {about}"),
-        None => format!("{about}: --ticks {ticks}"),
-    })
 }

@@ -32,9 +32,9 @@ use files::window::TimeInWindow;
 use jitterstat::gate::round::Pair;
 use jitterstat::gate::{Side, Sides};
 
-use crate::gate::design::{PairSource, PairTest};
 use crate::gate::live_estimate::show_estimate;
 use crate::gate::pair_failure::PairFailure;
+use crate::gate::pair_test::{PairSource, PairTest};
 
 /// Pairs without a tick on one side that are tolerated before the gate gives up, in addition to a
 /// tenth of the others.

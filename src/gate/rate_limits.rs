@@ -1,12 +1,12 @@
-//! Limits on the rate of missed ticks, such as `missed<1e-4`: the check of a plan, the comparison
-//! with a measured rate, and its description.
+//! Limits on the rate of missed ticks, such as `missed<1e-4`: the check of a plan, and the comparison
+//! with a measured rate.
 
 use std::time::Duration;
 
 use cli::exit::{self, usage};
 use cli::time::{format_duration, format_rate};
 use cli::units::{format_exact_duration, format_rounded_duration, to_ns};
-use cli::words::{group_digits, pluralize};
+use cli::words::pluralize;
 use engine::scenario::{RoundLength, Scenario};
 use files::gate::limit::rate::{
     self, BREAK_CONFIDENCE, MeasuredRate, PASS_CONFIDENCE, RateSource, burst_ticks,
@@ -16,8 +16,8 @@ use jitterstat::gate::decision::{Outcome, Reason};
 use jitterstat::stats::miss_rate::MissRate;
 
 use crate::gate::args::Limit;
-use crate::gate::question::Gate;
-use crate::gate::text::{Row, Section, Title, format_option};
+use crate::gate::running_gate::RunningGate;
+use crate::gate::text::format_confidence;
 
 /// A stall that is longer than most, with which an error shows how many ticks suffice.
 const EXAMPLE_STALL: Duration = Duration::from_millis(10);
@@ -81,7 +81,11 @@ impl std::fmt::Display for NeededTicks {
 }
 
 /// Warns of the assumptions behind the bounds of a rate.
-pub fn warn_of_assumptions(rate: &MeasuredRate, max_stall: Option<Duration>, gate: &mut Gate) {
+pub fn warn_of_assumptions(
+    rate: &MeasuredRate,
+    max_stall: Option<Duration>,
+    gate: &mut RunningGate,
+) {
     if let (Some(requested), Some(ns)) = (max_stall, rate.max_stall_ns())
         && ns > to_ns(requested)
     {
@@ -147,92 +151,5 @@ fn to_bounds(rate: &MeasuredRate) -> RateBounds {
         upper_confidence: PASS_CONFIDENCE,
         max_stall_ns: rate.max_stall_ns(),
         measured_ns: rate.measured_ns(),
-    }
-}
-
-/// Describes checks of limits on rates.
-pub fn section(checks: &[&LimitCheck], title: Title, advice: Option<String>) -> Section {
-    Section {
-        title,
-        key_heading: "rate",
-        headings: vec!["limit", "missed", "bound"],
-        rows: checks.iter().map(|check| row(check)).collect(),
-        notes: checks.iter().filter_map(|check| note(check.rate.as_ref()?)).take(1).collect(),
-        measured: String::new(),
-        sides: Vec::new(),
-        lifts: Vec::new(),
-        advice,
-    }
-}
-
-/// Describes the stalls for which the bounds hold.
-fn note(bounds: &RateBounds) -> Option<String> {
-    let stall = Duration::from_nanos(bounds.max_stall_ns?);
-    let stall = format_rounded_duration(stall);
-    Some(format!(
-        "The upper bound assumes that no stall is longer than {stall} and that stalls are independent."
-    ))
-}
-
-fn row(check: &LimitCheck) -> Row {
-    let limit = format_rate(check.limit / 100.0);
-    let bounds = check.rate.as_ref();
-    let missed = format_option(bounds, |bounds| format_missed(bounds, check.ticks));
-    let bound = format_option(bounds, |bounds| format_bound(bounds, check.verdict));
-    let detail = match bounds {
-        Some(bounds) => {
-            let seconds = bounds.measured_ns as f64 / 1e9;
-            let after = format_duration(seconds);
-            let assumed = format_assumption(bounds);
-            format!("{}: {bound} after {after} ({missed}{assumed}), limit {limit}", check.path)
-        }
-        None => format!("{}: not measured, limit {limit}", check.path),
-    };
-    Row {
-        name: check.path.clone(),
-        class: check.subject.clone(),
-        case: format!("{} below {limit}", check.path),
-        verdict: check.verdict,
-        detail,
-        cells: vec![limit, missed, bound],
-    }
-}
-
-fn format_assumption(bounds: &RateBounds) -> String {
-    bounds.max_stall_ns.map_or(String::new(), |ns| {
-        format!("; no stall above {}", format_rounded_duration(Duration::from_nanos(ns)))
-    })
-}
-
-fn format_missed(bounds: &RateBounds, ticks: u64) -> String {
-    format!("{} of {} ticks", group_digits(bounds.missed), group_digits(ticks))
-}
-
-/// Formats the bound that decided, with its confidence, or both bounds.
-fn format_bound(bounds: &RateBounds, verdict: Outcome) -> String {
-    let [lower, upper] = [bounds.lower, bounds.upper].map(format_rate);
-    let [below, above] = [bounds.upper_confidence, bounds.lower_confidence].map(format_confidence);
-    match verdict {
-        Outcome::Pass => format!("below {upper} with {below} % confidence"),
-        Outcome::LimitBroken => format!("above {lower} with {above} % confidence"),
-        _ if bounds.lower > 0.0 => {
-            format!("above {lower} ({above} %), below {upper} ({below} %)")
-        }
-        _ => format!("below {upper} with {below} % confidence"),
-    }
-}
-
-fn format_confidence(confidence: f64) -> String {
-    let percent = format!("{:.1}", confidence * 100.0);
-    percent.trim_end_matches(".0").to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn confidence_has_few_digits() {
-        assert_eq!([0.95, 0.995].map(format_confidence), ["95", "99.5"]);
     }
 }

@@ -14,9 +14,9 @@ use files::gate::verdict::Mode;
 use jitterstat::gate::decision::MIN_PAIRS;
 
 use crate::gate::args::{GateArgs, RoundArgs};
-use crate::gate::design::{DEFAULT_MAX_PAIRS, ROUND_SETUP_TIME, SHORTER_ROUNDS_ADVICE};
+use crate::gate::pair_test::{DEFAULT_MAX_PAIRS, ROUND_SETUP_TIME, SHORTER_ROUNDS_ADVICE};
 use crate::gate::pairs::now;
-use crate::gate::question::Gate;
+use crate::gate::running_gate::RunningGate;
 
 /// Maximum time of a screen, from its start to its verdict.
 pub const MAX_SCREEN_TIME: Duration = Duration::from_secs(15);
@@ -137,7 +137,7 @@ impl ScreenDeadline {
 }
 
 /// Warns that the pairs of a screen were too few to decide anything. `noun` names their parts.
-pub fn warn_of_few_pairs(pairs: u64, noun: &str, gate: &mut Gate) {
+pub fn warn_of_few_pairs(pairs: u64, noun: &str, gate: &mut RunningGate) {
     if gate.verdict.screen && pairs < MIN_SCREEN_PAIRS && gate.stop_reason().is_none() {
         let pairs = pluralize(pairs, "pair");
         let message = format!(

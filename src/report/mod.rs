@@ -24,6 +24,7 @@ use interop::pair;
 use crate::bench;
 use crate::flight_record::{self, Flight};
 use crate::gate::calibrate;
+use crate::gate::text::RenderedVerdict;
 use crate::monitor::breaches::{self, Breaches};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
@@ -37,7 +38,8 @@ type RenderFn = fn(&str, &ReportArgs) -> Result<Rendering>;
 const KINDS: [(&str, RenderFn); 9] = [
     (bench::SCHEMA, |text, args| bench::render(text, args.format, args.reference)),
     (Verdict::SCHEMA, |text, args| {
-        make("a verdict", &gate::formats::FORMATS, args.format, &gate::render_sections(read(text)?))
+        let verdict = RenderedVerdict::from(read::<Verdict>(text)?);
+        make("a verdict", &gate::text::formats::FORMATS, args.format, &verdict)
     }),
     (Comparison::SCHEMA, |text, args| {
         make("a comparison", &compare::formats::FORMATS, args.format, &read(text)?)

@@ -26,8 +26,7 @@ use jitterstat::gate::decision::Rules;
 use jitterstat::gate::round::Pair;
 use jitterstat::gate::{Side, Sides};
 
-use crate::gate::comparison::program_round_length;
-use crate::gate::design::{ENDLESS, PairSource, PairTest, build_scenario};
+use crate::gate::pair_test::{ENDLESS, PairSource, PairTest, build_scenario};
 use crate::gate::pairs::{CollectedPairs, PairCollection, now, same_stall_share};
 use crate::interrupt;
 use render::formats::{Offer, make};
@@ -129,7 +128,7 @@ fn planned_pairs(test: &PairTest, args: &CalibrateArgs) -> exit::Result<u64> {
 }
 
 fn plan_program(program: &Program, args: &CalibrateArgs) -> exit::Result<PairTest> {
-    let length = program_round_length(&args.rounds, args.period)?;
+    let length = args.rounds.program_round_length(args.period)?;
     let program = program.clone().with_meter(args.meter.clone());
     let programs = Sides { base: program.clone(), candidate: program };
     let rules = Rules::new(length.period_ns());

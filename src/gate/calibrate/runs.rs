@@ -21,7 +21,6 @@ use jitterstat::gate::decision::{ALPHA, LOOKS};
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::gate::calibrate::text::RUN_FORMATS;
 use crate::gate::calibrate::{Measurement, exit_status, pairs_within, write_and_print};
-use crate::gate::comparison::program_round_length;
 use crate::gate::pairs::now;
 use crate::gate::runs::programs::{CollectedRuns, PairValues, Programs, StopReason, metric_rule};
 
@@ -43,7 +42,7 @@ pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> 
 }
 
 fn plan_programs(program: &Program, args: &CalibrateArgs) -> exit::Result<Programs> {
-    let round = program_round_length(&args.rounds, args.period)?;
+    let round = args.rounds.program_round_length(args.period)?;
     let seed = args.rounds.seed.unwrap_or_else(draw_seed);
     let sides = Sides { base: program.clone(), candidate: program.clone() };
     let names = sides.as_ref().map(|program| program.text().to_owned());
@@ -67,11 +66,10 @@ fn measure(
     stop: &AtomicBool,
 ) -> Result<MeasuredPairs, StopReason> {
     let first_runs = programs.warm_up(stop)?;
-    let resolved = programs.resolve_metrics(&first_runs).map_err(StopReason::Refused)?;
+    let resolved = programs.resolve_metrics(&first_runs)?;
     let metrics = resolved.metrics;
     let advice = "the program less to do";
-    let max_pairs = pairs_within(args.max_time, first_runs.pair_time, "runs", advice)
-        .map_err(StopReason::Refused)?;
+    let max_pairs = pairs_within(args.max_time, first_runs.pair_time, "runs", advice)?;
     let started = now();
     let progress = Progress::new(max_pairs, args.rounds.quiet);
     let CollectedRuns { values, result, .. } =

@@ -1,9 +1,8 @@
 //! The comparison of whole runs: is the candidate program worse than the base by its wall time or
 //! another metric?
 
-pub mod bench_build;
+mod bench_build;
 pub mod programs;
-pub mod text;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,25 +21,21 @@ use engine::measure::metric::{MetricSpec, ProgramMetric};
 use engine::scenario::draw_seed;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::{Mode, RunMetric, RunsVerdict};
-use files::report::{Host, Warning};
+use files::report::Warning;
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{ALPHA, NumberVerdict, Outcome, Reason};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 use crate::gate::args::{GateArgs, Tolerance};
 use crate::gate::calibration::{self, GateCalibration};
-use crate::gate::comparison::{
-    gated_programs, given_names, program_names, program_round_length, single_period,
-};
-use crate::gate::design::{DEFAULT_MAX_PAIRS, plan_looks};
+use crate::gate::pair_test::{DEFAULT_MAX_PAIRS, plan_looks};
 use crate::gate::pairs::now;
-use crate::gate::question::{Gate, PlannedQuestion, Question};
-use crate::gate::screen::{self, MAX_SCREEN_PAIRS, Screen, warn_of_few_pairs};
+use crate::gate::running_gate::RunningGate;
+use crate::gate::screen::{self, MAX_SCREEN_PAIRS, Screen, ScreenDeadline, warn_of_few_pairs};
 
 use bench_build::BenchBuild;
 use programs::{
-    FirstRuns, PairValues, Programs, ResolvedMetrics, StopReason, Values, check_tolerances,
-    metric_rule,
+    FirstRuns, Programs, ResolvedMetrics, StopReason, Values, check_tolerances, metric_rule,
 };
 
 /// Advice for a pair of runs that takes too long.
@@ -50,7 +45,7 @@ const SHORTER_RUNS_ADVICE: &str = "give the programs less to do";
 const MAX_LISTED_NAMES: usize = 10;
 
 /// A planned comparison of two programs by metrics of their runs.
-struct RunComparison {
+pub struct RunComparison {
     programs: Programs,
     /// The build of the programs, if they are versions of a benchmark.
     build: Option<BenchBuild>,
@@ -81,14 +76,66 @@ struct MetricPlan {
     warnings: Vec<Warning>,
 }
 
-pub fn plan(args: &GateArgs) -> PlannedQuestion {
+/// The judged pairs of runs.
+struct JudgedRuns {
+    /// Numbers of pairs of the planned looks.
+    looks: Vec<usize>,
+    pairs: usize,
+    looks_taken: u64,
+    outcome: Outcome,
+    /// The reason, if the outcome is inconclusive.
+    reason: Option<Reason>,
+    metrics: Vec<RunMetric>,
+}
+
+/// Runs that ended before the first pair.
+impl Default for JudgedRuns {
+    fn default() -> Self {
+        Self {
+            looks: Vec::new(),
+            pairs: 0,
+            looks_taken: 0,
+            outcome: Outcome::Inconclusive,
+            reason: None,
+            metrics: Vec::new(),
+        }
+    }
+}
+
+/// Plans the comparison of two programs by metrics of their runs, if the arguments have one.
+pub fn plan(args: &GateArgs) -> exit::Result<Option<RunComparison>> {
     if !args.has_whole_runs() {
         return Ok(None);
     }
-    let build = plan_build(args)?;
     let rounds = &args.judged.rounds;
-    Ok(Some(Box::new(RunComparison {
-        programs: plan_programs(args, build.as_ref())?,
+    let mut build = None;
+    if let (Some(name), Some(base)) = (&args.bench, &args.base) {
+        let flags = args.cargo_flags.clone().unwrap_or_default();
+        build = Some(BenchBuild::new(name, base, flags, rounds.quiet)?);
+    }
+    let (sides, default_names) = match (&build, args.programs()) {
+        (Some(build), _) => (build.programs()?, build.names()),
+        (None, Some(sides)) => {
+            let commands = sides.as_ref().map(|program| program.text().to_owned());
+            (sides, commands)
+        }
+        (None, None) => {
+            return Err(Error::usage(
+                "--metric compares two programs; give --base-cmd and --candidate-cmd",
+            ));
+        }
+    };
+    let mut runs = args.runs.clone();
+    if runs.metric.is_empty() {
+        runs.metric.push(MetricSpec::Bench(BenchFormat::Criterion, None));
+    }
+    let round = rounds.program_round_length(args.program_period()?)?;
+    let length = if args.screen { RunLength::Brief } else { RunLength::Short };
+    let seed = rounds.seed.unwrap_or_else(draw_seed);
+    let names = args.program_names(default_names);
+    let max_run_time = args.max_round_time;
+    Ok(Some(RunComparison {
+        programs: Programs::new(sides, names, &runs, round, length, max_run_time, seed)?,
         build,
         tolerances: args.judged.tolerance.clone(),
         floor: args.judged.floor,
@@ -98,44 +145,12 @@ pub fn plan(args: &GateArgs) -> PlannedQuestion {
         changes: args.detect.clone(),
         cpu: rounds.cpu,
         screen: Screen::start(args),
-    })))
+    }))
 }
 
-fn plan_build(args: &GateArgs) -> exit::Result<Option<BenchBuild>> {
-    let (Some(name), Some(base)) = (&args.bench, &args.base) else { return Ok(None) };
-    let flags = args.cargo_flags.clone().unwrap_or_default();
-    BenchBuild::new(name, base, flags, args.judged.rounds.quiet).map(Some)
-}
-
-fn plan_programs(args: &GateArgs, build: Option<&BenchBuild>) -> exit::Result<Programs> {
-    let (sides, names) = match build {
-        Some(build) => (build.programs()?, given_names(args, build.names())),
-        None => {
-            let sides = gated_programs(args).ok_or_else(|| {
-                Error::usage("--metric compares two programs; give --base-cmd and --candidate-cmd")
-            })?;
-            let names = program_names(args, &sides);
-            (sides, names)
-        }
-    };
-    let mut runs = args.runs.clone();
-    if runs.metric.is_empty() {
-        runs.metric.push(MetricSpec::Bench(BenchFormat::Criterion, None));
-    }
-    let rounds = &args.judged.rounds;
-    let round = program_round_length(rounds, single_period(&args.judged)?)?;
-    let length = if args.screen { RunLength::Brief } else { RunLength::Short };
-    let seed = rounds.seed.unwrap_or_else(draw_seed);
-    Programs::new(sides, names, &runs, round, length, args.max_round_time, seed)
-}
-
-impl Question for RunComparison {
-    fn announce(&self) -> Vec<String> {
-        let runs = pluralize(self.programs.warmup_runs, "run");
-        vec![format!("first {runs} of each side, to be dropped")]
-    }
-
-    fn prepare(&mut self, stop: &Arc<AtomicBool>) -> exit::Result<()> {
+impl RunComparison {
+    /// Builds the programs, if they are versions of a benchmark, and checks that they exist.
+    pub fn prepare(&mut self, stop: &Arc<AtomicBool>) -> exit::Result<()> {
         if let Some(build) = &mut self.build {
             build.build(&mut self.programs.sides, stop)?;
             // The time of a screen begins after the build.
@@ -146,21 +161,141 @@ impl Question for RunComparison {
         Ok(self.cpu.map_or(Ok(()), tuning::bind)?)
     }
 
-    fn judge(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
+    /// Returns a note for the user before the first run. The duration is not known yet.
+    pub fn note(&self) -> String {
+        let runs = pluralize(self.programs.warmup_runs, "run");
+        format!("first {runs} of each side, to be dropped")
+    }
+
+    /// Measures and judges the programs, and adds the verdict to that of the gate.
+    pub fn judge(self, gate: &mut RunningGate) -> exit::Result<()> {
         if gate.stop_reason().is_some() {
             gate.mark_partial(None);
             return Ok(());
         }
-        let mut verdict = self.empty_verdict();
         let started = now();
-        match self.measure(gate, &mut verdict, started) {
-            Ok(()) => {}
-            Err(StopReason::Refused(error)) if verdict.pairs == 0 => return Err(error),
-            Err(stop) => mark_stopped(stop, &mut verdict, gate),
-        }
-        verdict.duration_ns = to_ns(started.elapsed());
-        gate.verdict.runs = Some(verdict);
+        let (mut judged, result) = match self.plan_metrics(gate) {
+            Ok((first_runs, plan)) => self.judge_pairs(&first_runs, &plan, started, gate),
+            Err(stop) => (JudgedRuns::default(), Err(stop)),
+        };
+        let (outcome, reason) = match result {
+            Ok(()) => (judged.outcome, judged.reason),
+            Err(StopReason::Refused(error)) if judged.pairs == 0 => return Err(error),
+            Err(stop) => {
+                let (reason, failure) = match stop {
+                    StopReason::Refused(error) => (Reason::NotMeasured, Some(error.to_string())),
+                    StopReason::RunFailed(RunFailure::Interrupted) => (Reason::Interrupted, None),
+                    StopReason::RunFailed(failure) => {
+                        (Reason::NotMeasured, Some(failure.to_string()))
+                    }
+                };
+                for metric in &mut judged.metrics {
+                    metric.judged.mark_inconclusive(Some(reason));
+                }
+                gate.mark_partial(failure);
+                (Outcome::Inconclusive, Some(reason))
+            }
+        };
+        gate.verdict.runs = Some(RunsVerdict {
+            a: self.programs.names.base.clone(),
+            b: self.programs.names.candidate.clone(),
+            duration_ns: to_ns(started.elapsed()),
+            verdict: outcome,
+            reason,
+            plan: self.programs.plan(self.cpu, &judged.looks),
+            pairs: judged.pairs as u64,
+            looks_taken: judged.looks_taken,
+            metrics: judged.metrics,
+        });
         Ok(())
+    }
+
+    /// Runs each side for the first time, resolves the metrics by these runs, and plans the looks
+    /// that detect the requested changes.
+    fn plan_metrics(&self, gate: &RunningGate) -> Result<(FirstRuns, MetricPlan), StopReason> {
+        let first_runs = self.programs.warm_up(&gate.stop)?;
+        let pair_time = first_runs.pair_time;
+        let ResolvedMetrics { metrics, unpaired } = self.programs.resolve_metrics(&first_runs)?;
+        check_tolerances("--tolerance", &self.tolerances, &metrics)?;
+        check_tolerances("--detect", &self.changes, &metrics)?;
+        // A change to detect is not tolerated.
+        let tolerances = [&self.tolerances[..], &self.changes].concat();
+        let rules: Vec<MetricRule> =
+            metrics.iter().map(|metric| metric_rule(metric, &tolerances, self.floor)).collect();
+        let calibration = self.calibration.as_ref().map(|calibration| {
+            let host = &gate.verdict.host;
+            GateCalibration::from_runs(calibration, &metrics, &rules, pair_time, host)
+        });
+        let max_pairs = match &calibration {
+            Some(calibration) if !self.changes.is_empty() => {
+                calibration.pairs_to_detect(&self.changes, self.max_time)?
+            }
+            _ => self.max_pairs,
+        };
+        let (mode, max_time) = (Mode::Interleaved, self.max_time);
+        let looks = match &self.screen {
+            // Its deadline determines the look, since the first runs can be slower than the others.
+            Some(_) => vec![MAX_SCREEN_PAIRS],
+            None => plan_looks(mode, max_pairs, pair_time, max_time, SHORTER_RUNS_ADVICE)?,
+        };
+        let expected_looks = self.screen.map_or(looks.clone(), |screen| screen.looks(pair_time));
+        let mut warnings =
+            calibration.map_or_else(Vec::new, |calibration| calibration.warnings(&looks));
+        warnings.extend(unpaired_warning(&unpaired));
+        let alpha_share = alpha_share(ALPHA, metrics.len(), looks.len());
+        let is_screen = self.screen.is_some();
+        let expected_pairs = expected_looks[expected_looks.len() - 1];
+        let plan =
+            MetricPlan { metrics, rules, looks, expected_pairs, alpha_share, is_screen, warnings };
+        Ok((first_runs, plan))
+    }
+
+    /// Runs pairs until a look decides. Returns the pairs so far even if a run failed.
+    fn judge_pairs(
+        &self,
+        first_runs: &FirstRuns,
+        plan: &MetricPlan,
+        started: Instant,
+        gate: &mut RunningGate,
+    ) -> (JudgedRuns, Result<(), StopReason>) {
+        gate.warn_early(plan.warnings.clone());
+        terminal::note(gate.quiet, &format!("gate: {}", plan.announcement(first_runs.pair_time)));
+
+        let deadline = self.screen.map(|mut screen| screen.start_test());
+        let (max_time, metrics) = (self.max_time, &plan.metrics);
+        let mut looks = RunLooks::new(plan, deadline, started, max_time);
+        let progress = Progress::new(plan.expected_pairs as u64, gate.quiet);
+        let runs = self.programs.run_pairs(first_runs, metrics, &gate.stop, &progress, |values| {
+            !looks.end_with(values)
+        });
+        progress.finish();
+
+        let pairs = runs.values[0].len();
+        let mut planned_looks = plan.looks.clone();
+        if runs.result.is_ok() {
+            if deadline.is_some() {
+                // The deadline can come within a pair.
+                if looks.taken == 0 {
+                    looks.take(&runs.values, true);
+                }
+                planned_looks = vec![pairs];
+            }
+            warn_of_few_pairs(pairs as u64, "runs", gate);
+        }
+        gate.report_left_over(runs.left_over);
+
+        let metrics = plan.run_metrics(&runs.values, looks.is_time_over);
+        let mut open = metrics.iter().filter(|metric| metric.judged.is_inconclusive());
+        let open_reason = open.find_map(|metric| metric.judged.reason);
+        let judged = JudgedRuns {
+            looks: planned_looks,
+            pairs,
+            looks_taken: looks.taken,
+            outcome: looks.outcome,
+            reason: open_reason.filter(|_| looks.outcome == Outcome::Inconclusive),
+            metrics: if pairs == 0 { Vec::new() } else { metrics },
+        };
+        (judged, runs.result.map_err(StopReason::from))
     }
 }
 
@@ -186,117 +321,6 @@ fn list_names(names: &[String]) -> String {
     }
 }
 
-/// Marks a verdict as inconclusive because its runs ended early.
-fn mark_stopped(stop: StopReason, verdict: &mut RunsVerdict, gate: &mut Gate) {
-    let (reason, failure) = match stop {
-        StopReason::Refused(error) => (Reason::NotMeasured, Some(error.to_string())),
-        StopReason::RunFailed(RunFailure::Interrupted) => (Reason::Interrupted, None),
-        StopReason::RunFailed(failure) => (Reason::NotMeasured, failure.message()),
-    };
-    for metric in &mut verdict.metrics {
-        metric.judged.mark_inconclusive(Some(reason));
-    }
-    (verdict.verdict, verdict.reason) = (Outcome::Inconclusive, Some(reason));
-    gate.mark_partial(failure);
-}
-
-impl RunComparison {
-    /// Builds the verdict before the first run.
-    fn empty_verdict(&self) -> RunsVerdict {
-        let names = self.programs.names.clone();
-        RunsVerdict {
-            a: names.base,
-            b: names.candidate,
-            duration_ns: 0,
-            verdict: Outcome::Inconclusive,
-            reason: None,
-            plan: self.programs.plan(self.cpu, &[]),
-            pairs: 0,
-            looks_taken: 0,
-            metrics: Vec::new(),
-        }
-    }
-
-    /// Runs both programs until a look decides. The verdict contains the pairs so far even if this
-    /// returns an error.
-    fn measure(
-        &self,
-        gate: &mut Gate,
-        verdict: &mut RunsVerdict,
-        started: Instant,
-    ) -> Result<(), StopReason> {
-        let first_runs = self.programs.warm_up(&gate.stop)?;
-        let host = &gate.verdict.host;
-        let plan = self.plan_metrics(&first_runs, host).map_err(StopReason::Refused)?;
-        gate.warn_early(plan.warnings.clone());
-        terminal::note(gate.quiet, &format!("gate: {}", plan.announcement(first_runs.pair_time)));
-        verdict.plan = self.programs.plan(self.cpu, &plan.looks);
-        let progress = Progress::new(plan.expected_pairs as u64, gate.quiet);
-        let deadline = self.screen.map(|mut screen| screen.start_test());
-        let mut is_time_over = false;
-        let runs =
-            self.programs.run_pairs(&first_runs, &plan.metrics, &gate.stop, &progress, |values| {
-                let pairs = values[0].len();
-                let is_due =
-                    deadline.is_some_and(|deadline| pairs > 0 && deadline.is_reached(pairs));
-                plan.take_look(values, is_due, verdict);
-                if is_due {
-                    return false;
-                }
-                let is_open = verdict.verdict == Outcome::Inconclusive && pairs < plan.last_look();
-                // The first runs determined the looks; later runs can take longer.
-                is_time_over = is_open && self.max_time.is_some_and(|max| started.elapsed() > max);
-                is_open && !is_time_over
-            });
-        progress.finish();
-        if deadline.is_some() && runs.result.is_ok() {
-            plan.end_screen(&runs.values, verdict);
-        }
-        plan.complete_verdict(&runs.values, is_time_over, verdict);
-        if runs.result.is_ok() {
-            warn_of_few_pairs(verdict.pairs, "runs", gate);
-        }
-        gate.report_left_over(runs.left_over);
-        runs.result.map_err(StopReason::from)
-    }
-
-    /// Resolves the metrics by the first runs, and plans the looks that detect the requested
-    /// changes.
-    fn plan_metrics(&self, first_runs: &FirstRuns, host: &Host) -> exit::Result<MetricPlan> {
-        let pair_time = first_runs.pair_time;
-        let ResolvedMetrics { metrics, unpaired } = self.programs.resolve_metrics(first_runs)?;
-        check_tolerances("--tolerance", &self.tolerances, &metrics)?;
-        check_tolerances("--detect", &self.changes, &metrics)?;
-        // A change to detect is not tolerated.
-        let tolerances = [&self.tolerances[..], &self.changes].concat();
-        let rules: Vec<MetricRule> =
-            metrics.iter().map(|metric| metric_rule(metric, &tolerances, self.floor)).collect();
-        let calibration = self.calibration.as_ref().map(|calibration| {
-            GateCalibration::from_runs(calibration, &metrics, &rules, pair_time, host)
-        });
-        let max_pairs = match &calibration {
-            Some(calibration) if !self.changes.is_empty() => {
-                calibration.pairs_to_detect(&self.changes, self.max_time)?
-            }
-            _ => self.max_pairs,
-        };
-        let (mode, max_time) = (Mode::Interleaved, self.max_time);
-        let looks = match &self.screen {
-            // Its deadline determines the look, since the first runs can be slower than the others.
-            Some(_) => vec![MAX_SCREEN_PAIRS],
-            None => plan_looks(mode, max_pairs, pair_time, max_time, SHORTER_RUNS_ADVICE)?,
-        };
-        let expected_looks = self.screen.map_or(looks.clone(), |screen| screen.looks(pair_time));
-        let mut warnings =
-            calibration.map_or_else(Vec::new, |calibration| calibration.warnings(&looks));
-        warnings.extend(unpaired_warning(&unpaired));
-        let alpha_share = alpha_share(ALPHA, metrics.len(), looks.len());
-        let is_screen = self.screen.is_some();
-        let expected_pairs = expected_looks[expected_looks.len() - 1];
-        Ok(MetricPlan { metrics, rules, looks, expected_pairs, alpha_share, is_screen, warnings })
-    }
-}
-
 impl MetricPlan {
     /// Describes how long the looks take.
     fn announcement(&self, pair_time: Duration) -> String {
@@ -312,66 +336,95 @@ impl MetricPlan {
         self.looks[self.looks.len() - 1]
     }
 
-    /// Takes the look of a screen if the deadline came within a pair, and states at which pair it was.
-    fn end_screen(&self, values: &Values, verdict: &mut RunsVerdict) {
-        if verdict.looks_taken == 0 {
-            self.take_look(values, true, verdict);
+    /// Judges every metric by its values.
+    fn judge(&self, values: &Values, is_last: bool) -> Vec<NumberVerdict> {
+        let mut judged = Vec::new();
+        for (rule, values) in self.rules.iter().zip(values) {
+            judged.push(match self.is_screen {
+                true => rule.screen(values, self.alpha_share),
+                false => rule.judge(values, self.alpha_share, is_last),
+            });
         }
-        verdict.plan.looks = vec![verdict.pairs];
+        judged
     }
 
-    /// Judges the pairs so far, if a look is due or planned at their number.
-    fn take_look(&self, values: &Values, is_due: bool, verdict: &mut RunsVerdict) {
-        let pairs = values[0].len();
-        verdict.pairs = pairs as u64;
-        if !is_due && !self.looks.contains(&pairs) {
-            return;
-        }
-        verdict.looks_taken += 1;
-        let is_last = is_due || pairs == self.last_look();
-        let outcomes = self.judge(values, is_last).map(|judged| judged.outcome);
-        verdict.verdict = Outcome::worst_of(outcomes);
-    }
-
-    fn judge(&self, values: &Values, is_last: bool) -> impl Iterator<Item = NumberVerdict> {
-        let rules_with_values = self.rules.iter().zip(values);
-        rules_with_values.map(move |(rule, values)| match self.is_screen {
-            true => rule.screen(values, self.alpha_share),
-            false => rule.judge(values, self.alpha_share, is_last),
-        })
-    }
-
-    /// Adds the metrics of all pairs to the verdict. If the time limit ended the runs between two
-    /// looks, nothing is decided.
-    fn complete_verdict(&self, values: &Values, is_time_over: bool, verdict: &mut RunsVerdict) {
-        let is_last = self.is_screen || verdict.pairs == self.last_look() as u64;
+    /// Returns the metrics of all pairs for the verdict. If the time limit ended the runs between
+    /// two looks, nothing is decided.
+    fn run_metrics(&self, values: &Values, is_time_over: bool) -> Vec<RunMetric> {
+        let is_last = self.is_screen || values[0].len() == self.last_look();
         let mut metrics = Vec::new();
-        for (metric, (judged, values)) in
-            self.metrics.iter().zip(self.judge(values, is_last).zip(values))
+        for ((metric, judged), values) in
+            self.metrics.iter().zip(self.judge(values, is_last)).zip(values)
         {
-            metrics.push(run_metric(metric, judged, values.clone()));
+            let mut metric = RunMetric {
+                name: metric.name.clone(),
+                unit: metric.unit.clone(),
+                higher_is_better: metric.higher_is_better,
+                judged: (&judged).into(),
+                a: judged.sides.base,
+                b: judged.sides.candidate,
+                pairs: judged.pairs as u64,
+                pairs_to_decide: judged.pairs_to_decide,
+                values: values.iter().map(|&pair| pair.into()).collect(),
+            };
+            if is_time_over {
+                let reason = judged.reason.unwrap_or(Reason::TooFewRounds);
+                metric.judged.mark_inconclusive(Some(reason));
+            }
+            metrics.push(metric);
         }
-        for metric in metrics.iter_mut().filter(|_| is_time_over) {
-            let reason = metric.judged.reason.unwrap_or(Reason::TooFewRounds);
-            metric.judged.mark_inconclusive(Some(reason));
-        }
-        let mut open = metrics.iter().filter(|metric| metric.judged.is_inconclusive());
-        let open_reason = open.find_map(|metric| metric.judged.reason);
-        verdict.reason = open_reason.filter(|_| verdict.verdict == Outcome::Inconclusive);
-        verdict.metrics = if verdict.pairs == 0 { Vec::new() } else { metrics };
+        metrics
     }
 }
 
-fn run_metric(metric: &ProgramMetric, judged: NumberVerdict, values: PairValues) -> RunMetric {
-    RunMetric {
-        name: metric.name.clone(),
-        unit: metric.unit.clone(),
-        higher_is_better: metric.higher_is_better,
-        judged: (&judged).into(),
-        a: judged.sides.base,
-        b: judged.sides.candidate,
-        pairs: judged.pairs as u64,
-        pairs_to_decide: judged.pairs_to_decide,
-        values: values.into_iter().map(Into::into).collect(),
+/// The looks at the pairs of runs.
+struct RunLooks<'a> {
+    plan: &'a MetricPlan,
+    /// Deadline of the only look of a screen.
+    deadline: Option<ScreenDeadline>,
+    started: Instant,
+    max_time: Option<Duration>,
+    /// Number of looks taken.
+    taken: u64,
+    /// Outcome of the last look.
+    outcome: Outcome,
+    /// Whether the time limit came between two looks.
+    is_time_over: bool,
+}
+
+impl<'a> RunLooks<'a> {
+    fn new(
+        plan: &'a MetricPlan,
+        deadline: Option<ScreenDeadline>,
+        started: Instant,
+        max_time: Option<Duration>,
+    ) -> Self {
+        let outcome = Outcome::Inconclusive;
+        Self { plan, deadline, started, max_time, taken: 0, outcome, is_time_over: false }
+    }
+
+    /// Looks at the pairs if a look is due, and returns whether the runs end with them.
+    fn end_with(&mut self, values: &Values) -> bool {
+        let pairs = values[0].len();
+        let is_due = |deadline: ScreenDeadline| pairs > 0 && deadline.is_reached(pairs);
+        if self.deadline.is_some_and(is_due) {
+            self.take(values, true);
+            return true;
+        }
+        if self.plan.looks.contains(&pairs) {
+            self.take(values, pairs == self.plan.last_look());
+        }
+        if self.outcome != Outcome::Inconclusive || pairs >= self.plan.last_look() {
+            return true;
+        }
+        // The first runs determined the looks; later runs can take longer.
+        self.is_time_over = self.max_time.is_some_and(|max_time| self.started.elapsed() > max_time);
+        self.is_time_over
+    }
+
+    fn take(&mut self, values: &Values, is_last: bool) {
+        self.taken += 1;
+        let judged = self.plan.judge(values, is_last);
+        self.outcome = Outcome::worst_of(judged.iter().map(|judged| judged.outcome));
     }
 }

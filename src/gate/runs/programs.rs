@@ -71,20 +71,18 @@ pub enum StopReason {
     RunFailed(RunFailure),
 }
 
+impl From<Error> for StopReason {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
 impl From<RunFailure> for StopReason {
     fn from(failure: RunFailure) -> Self {
         match failure {
             RunFailure::NotStarted { .. } => Self::Refused(failure.into()),
             failure => Self::RunFailed(failure),
         }
-    }
-}
-
-/// Refuses a program that fails before anything is judged.
-fn refuse_failure(failure: RunFailure) -> StopReason {
-    match failure {
-        RunFailure::Interrupted | RunFailure::NoResources { .. } => StopReason::RunFailed(failure),
-        failure => StopReason::Refused(failure.into()),
     }
 }
 
@@ -176,7 +174,10 @@ impl Programs {
             RunFailure::TimedOut { .. } if self.is_deadline_over() => {
                 StopReason::Refused(screen::long_run_error())
             }
-            failure => refuse_failure(failure),
+            RunFailure::Interrupted | RunFailure::NoResources { .. } => {
+                StopReason::RunFailed(failure)
+            }
+            failure => StopReason::Refused(failure.into()),
         })
     }
 

@@ -39,7 +39,7 @@ fn format_suite_tag(verdict: &Verdict, rows: &[&Row]) -> String {
 
 fn format_case(row: &Row) -> String {
     let (class, name) = (escape_attribute(&row.class), escape_attribute(&row.case));
-    let detail = escape_attribute(&row.detail);
+    let detail = escape_attribute(&row.detail());
     let tag = format!("  <testcase classname=\"osjitter.gate.{class}\" name=\"{name}\"");
     match row.verdict {
         Outcome::Pass | Outcome::Improved => format!("{tag}/>\n"),

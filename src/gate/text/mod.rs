@@ -1,16 +1,19 @@
 //! Describes a verdict for people and for CI systems.
 //!
-//! Each question of a gate turns its answer into a [`Section`]; the files of this module render
-//! sections in one format each. The formatting of numbers and outcomes is shared here.
+//! Each answer of a verdict becomes a [`Section`] ([`answers`]), and a file for each format renders
+//! sections. The formatting of numbers and outcomes is shared here.
 
-pub mod document;
-pub mod junit;
+pub mod answers;
+pub mod formats;
+mod junit;
+mod metric_row;
+mod sarif;
 
 use std::fmt::Write;
 
 use cli::time::{format_percent, format_small_percent, format_time};
 use cli::words::{pluralize, prefix_or_empty};
-use files::gate::verdict::{Side, Verdict};
+use files::gate::verdict::{Side, StallLift, Verdict};
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Outcome, Reason};
 
@@ -52,6 +55,12 @@ pub struct PercentileLift {
     pub ratios: Sides<f64>,
 }
 
+impl PercentileLift {
+    fn new(name: &str, lift: &StallLift) -> Self {
+        Self { name: name.to_owned(), ratios: Sides { base: lift.a, candidate: lift.b } }
+    }
+}
+
 /// A judged number.
 pub struct Row {
     pub name: String,
@@ -61,8 +70,25 @@ pub struct Row {
     pub class: String,
     /// Name of the test case in JUnit.
     pub case: String,
-    /// The deciding rule and its numbers.
-    pub detail: String,
+    pub explanation: Explanation,
+}
+
+/// The deciding rule of a row.
+pub enum Explanation {
+    /// A sentence with the numbers.
+    Sentence(String),
+    /// The reason for an inconclusive outcome, if no numbers explain it better.
+    Reason(Reason),
+}
+
+impl Row {
+    /// Describes the deciding rule and its numbers.
+    fn detail(&self) -> String {
+        match &self.explanation {
+            Explanation::Sentence(sentence) => sentence.clone(),
+            Explanation::Reason(reason) => format!("{}: {reason}", self.name),
+        }
+    }
 }
 
 impl Title {
@@ -127,6 +153,12 @@ pub fn format_tolerance(ratio: f64) -> String {
     format!("{sign}{}", format_small_percent(rise.abs()))
 }
 
+/// Formats a confidence in per cent, without a trailing zero.
+pub fn format_confidence(confidence: f64) -> String {
+    let percent = format!("{:.1}", confidence * 100.0);
+    percent.trim_end_matches(".0").to_owned()
+}
+
 /// Returns the word for an outcome, which differs for a screen.
 pub fn outcome_word(outcome: Outcome, is_screen: bool) -> String {
     match outcome {
@@ -183,7 +215,7 @@ fn deciding_rows(outcome: Outcome, sections: &[Section]) -> String {
     for (i, row) in rows.iter().take(MAX_ROWS).enumerate() {
         let separator = if i == 0 { ": " } else { "; " };
         let class = if sections.len() > 1 { format!("{} ", row.class) } else { String::new() };
-        let _ = write!(text, "{separator}{class}{}", row.detail);
+        let _ = write!(text, "{separator}{class}{}", row.detail());
     }
     if let Some(others) = rows.len().checked_sub(MAX_ROWS).filter(|others| *others > 0) {
         let _ = write!(text, "; and {others} more in the table");
@@ -191,9 +223,12 @@ fn deciding_rows(outcome: Outcome, sections: &[Section]) -> String {
     text
 }
 
-/// Returns the reason that all rows state after their names.
-fn common_reason<'a>(rows: &[&'a Row]) -> Option<&'a str> {
-    let reason = |row: &&'a Row| row.detail.strip_prefix(row.name.as_str())?.strip_prefix(": ");
+/// Returns the reason of all rows, if they have the same.
+fn common_reason(rows: &[&Row]) -> Option<Reason> {
+    let reason = |row: &&Row| match row.explanation {
+        Explanation::Reason(reason) => Some(reason),
+        Explanation::Sentence(_) => None,
+    };
     let first = reason(rows.first()?)?;
     rows.iter().all(|row| reason(row) == Some(first)).then_some(first)
 }
@@ -224,14 +259,14 @@ mod tests {
 
     use super::*;
 
-    fn section(rows: impl Iterator<Item = (Outcome, String)>) -> Section {
-        let row = |(i, (verdict, detail)): (usize, (Outcome, String))| Row {
+    fn section(rows: impl Iterator<Item = (Outcome, Explanation)>) -> Section {
+        let row = |(i, (verdict, explanation)): (usize, (Outcome, Explanation))| Row {
             name: format!("bench-{i}"),
             cells: Vec::new(),
             verdict,
             class: "suite".to_owned(),
             case: String::new(),
-            detail: format!("bench-{i}{detail}"),
+            explanation,
         };
         Section {
             title: Title::from_sides("old", "new"),
@@ -273,13 +308,21 @@ mod tests {
     }
 
     #[test]
+    fn confidence_has_few_digits() {
+        assert_eq!([0.95, 0.995].map(format_confidence), ["95", "99.5"]);
+    }
+
+    #[test]
     fn large_suites_are_summarised() {
-        let few = (0..20).map(|_| (Outcome::Inconclusive, ": there are too few rounds".to_owned()));
-        let text = deciding_rows(Outcome::Inconclusive, &[section(few)]);
-        assert_eq!(text, ": 20 numbers: there are too few rounds");
+        let too_few = || Explanation::Reason(Reason::TooFewRounds);
+        let rows = |count| section((0..count).map(|_| (Outcome::Inconclusive, too_few())));
+        let text = deciding_rows(Outcome::Inconclusive, &[rows(20)]);
+        assert_eq!(text, ": 20 numbers: there are too few rounds for an interval");
+        let text = deciding_rows(Outcome::Inconclusive, &[rows(1)]);
+        assert_eq!(text, ": bench-0: there are too few rounds for an interval");
         let changes = (0..20).map(|i| {
             let verdict = if i == 9 { Outcome::Improved } else { Outcome::Pass };
-            (verdict, format!(" +{i} %"))
+            (verdict, Explanation::Sentence(format!("bench-{i} +{i} %")))
         });
         let section = section(changes);
         let text = deciding_rows(Outcome::Improved, std::slice::from_ref(&section));

@@ -121,7 +121,7 @@ impl NumberRule {
     }
 }
 
-/// What is known of a number before its test. Differences are of natural logarithms, B minus A.
+/// The premises of the test of a number. Differences are of natural logarithms, B minus A.
 struct TestPremises<'a> {
     /// The pairs from which the tolerance and the lift of stalls come.
     used: Cow<'a, [Sides<Late>]>,

@@ -1,4 +1,4 @@
-//! The design of a test by pairs of rounds: its sides, rules, looks, and expected duration.
+//! A test by pairs of rounds, before it is measured: its sides, rules, looks, and expected duration.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use engine::machine::os;
 use engine::measure::child;
 use engine::measure::program::{self, DEFAULT_START_TIMEOUT, ProgramStart};
 use engine::program::Program;
-use engine::scenario::{self, DEFAULT_PERIOD, Length, RoundLength, Scenario, ScenarioArgs};
+use engine::scenario::{self, Length, RoundLength, Scenario, ScenarioArgs};
 use engine::subject::SubjectInfo;
 use files::gate::verdict::{GateDesign, Mode, Tolerance};
 use files::report::Warning;
@@ -96,17 +96,11 @@ impl PairTest {
             starts: Sides { base: None, candidate: None },
         };
         test.max_round_time = child::hang_timeout(test.pair_time() / 2);
-        let looks = test.rules.looks.clone();
-        test.with_looks(looks)
+        test.set_looks(test.rules.looks.clone());
+        test
     }
 
     /// Replaces the looks. The test ends at the last one.
-    pub fn with_looks(mut self, looks: Vec<usize>) -> Self {
-        self.set_looks(looks);
-        self
-    }
-
-    /// Replaces the looks of a test in place.
     pub fn set_looks(&mut self, looks: Vec<usize>) {
         self.pairs = looks.last().map_or(0, |&pairs| pairs as u64);
         self.design.looks = looks.iter().map(|&pairs| pairs as u64).collect();
@@ -192,11 +186,7 @@ impl PairTest {
     /// Returns a note for the user if rounds are too short for a p99.
     pub fn short_round_note(&self) -> Option<String> {
         let tail = tail_name(self.tail());
-        if tail != "p99" {
-            Some(format!("rounds this short are judged by {tail} instead of p99"))
-        } else {
-            None
-        }
+        (tail != "p99").then(|| format!("rounds this short are judged by {tail} instead of p99"))
     }
 }
 
@@ -211,11 +201,6 @@ fn gate_design(length: RoundLength, rounds: &RoundArgs, cpu: Option<usize>) -> G
         looks: Vec::new(),
         tolerance: None,
     }
-}
-
-/// Returns the periods of the arguments, or the default one.
-pub fn periods_or_default(judged: &JudgedArgs) -> Vec<Duration> {
-    if judged.period.is_empty() { vec![DEFAULT_PERIOD] } else { judged.period.clone() }
 }
 
 /// Returns the CPU that subjects are bound to: the requested one, or the last allowed one.

@@ -86,7 +86,7 @@ fn finding(row: &Row) -> Option<Value> {
         "ruleIndex": index,
         "kind": if outcome == Outcome::Inconclusive { "open" } else { "fail" },
         "level": level,
-        "message": { "text": format!("{}: {}", name, row.detail) },
+        "message": { "text": format!("{}: {}", name, row.detail()) },
         // Code scanning requires a location. A measured number has none in the source, so the
         // finding points to the verdict.
         "locations": [{

@@ -1,4 +1,4 @@
-//! The interface of the questions that a gate can judge, and the state of a running gate.
+//! The state of a running gate: the verdict so far, and what ends it early.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,34 +13,14 @@ use files::gate::verdict::{LeftOverProcesses, SCHEMA, Verdict};
 use files::report::{Fitness, Warning};
 use jitterstat::gate::decision::{Outcome, Reason};
 
+use crate::gate::args::GateArgs;
 use crate::gate::pairs::now;
 
 /// The files of a gate. Only a gate with limits writes a report.
 const RESULTS: ResultNames = &["verdict.json", "report.json"];
 
-/// A planned question, ready to be measured and judged.
-pub trait Question {
-    /// Returns notes for the user before measuring starts, such as the expected duration.
-    fn announce(&self) -> Vec<String>;
-
-    /// Prepares this process and checks that everything can be measured here. Called before
-    /// anything is written.
-    ///
-    /// # Errors
-    /// Returns an error if the question cannot be measured on this machine.
-    fn prepare(&mut self, _stop: &Arc<AtomicBool>) -> exit::Result<()> {
-        Ok(())
-    }
-
-    /// Measures, judges, and adds the result to the verdict.
-    fn judge(self: Box<Self>, gate: &mut Gate) -> exit::Result<()>;
-}
-
-/// The question that the arguments request, or `None` if they request none of its kind.
-pub type PlannedQuestion = exit::Result<Option<Box<dyn Question>>>;
-
 /// A running gate.
-pub struct Gate {
+pub struct RunningGate {
     pub stop: Arc<AtomicBool>,
     pub quiet: bool,
     pub out: OutputDirectory,
@@ -48,18 +28,15 @@ pub struct Gate {
     started: Instant,
 }
 
-impl Gate {
+impl RunningGate {
     /// Starts a gate and creates its output directory.
     ///
     /// # Errors
     /// Returns an error if the directory is not writable.
-    pub fn open(
-        out: Option<&std::path::Path>,
-        stop: Arc<AtomicBool>,
-        quiet: bool,
-    ) -> exit::Result<Self> {
+    pub fn open(args: &GateArgs, stop: Arc<AtomicBool>) -> exit::Result<Self> {
         let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let out = OutputDirectory::open(out, &started_utc, RESULTS)?;
+        let quiet = args.judged.rounds.quiet;
+        let out = OutputDirectory::open(args.out.as_deref(), &started_utc, RESULTS)?;
         out.announce_replacement(quiet);
         let verdict = Verdict {
             schema: SCHEMA.to_owned(),
@@ -67,7 +44,7 @@ impl Gate {
             started_utc,
             duration_ns: 0,
             partial: false,
-            screen: false,
+            screen: args.screen,
             verdict: Outcome::Inconclusive,
             reason: None,
             comparisons: Vec::new(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use cli::exit::{self, Error, ExitStatus, usage};
+use cli::exit::{self, Error, usage};
 use cli::file_io;
 use cli::terminal;
 use engine::machine::{host, os, tuning};
@@ -21,8 +21,10 @@ use jitterstat::gate::decision::Outcome;
 use render::document::terminal::render as render_terminal;
 
 use crate::gate::args::BaselineAddArgs;
-use crate::gate::baseline::document;
-use crate::gate::session::{SessionPlan, StoredBaseline, format_differences, read_baseline};
+use crate::gate::baseline::session::{
+    SessionPlan, StoredBaseline, format_differences, read_baseline,
+};
+use crate::gate::text::answers::baseline_document;
 use crate::gate::text::reason_remedy;
 use crate::interrupt;
 
@@ -30,8 +32,9 @@ use crate::interrupt;
 const WORSE_SESSION: &str =
     "worse than the stored sessions; if the change is intended, start over with --replace";
 
-/// Measures a session and appends it to the file, or explains why it was not added.
-pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
+/// Measures a session and appends it to the file, or explains why it was not added. Returns the
+/// outcome of the session, or `None` if it was interrupted.
+pub fn run(args: &BaselineAddArgs) -> exit::Result<Option<Outcome>> {
     let file = args.file.as_path();
     let initial = read_baseline(file)?;
     let request = AddRequest::new(args, initial)?;
@@ -39,21 +42,26 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
     request.plan.test.design.cpu.map_or(Ok(()), tuning::bind)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
-    let Some(session) = request.measure(&stop)? else {
-        return Ok(ExitStatus::NotMeasured);
-    };
+    let Some(session) = request.measure(&stop)? else { return Ok(None) };
+
     // Hold the lock until the file is written: the session is compared with what it joins.
     let _lock = lock_directory(file)?;
     let current = request.reload_baseline()?;
     let metrics = request.judge_session(&session, current.as_ref());
-    let text = render_terminal(&document(&metrics), terminal::columns());
-    let status = match Outcome::worst_of(metrics.iter().map(|metric| metric.judged.verdict)) {
+    let text = render_terminal(&baseline_document(&metrics), terminal::columns());
+    let outcome = Outcome::worst_of(metrics.iter().map(|metric| metric.judged.verdict));
+    let added = match outcome {
         Outcome::Pass | Outcome::Improved => request.append_session(current, session),
-        outcome => Ok(request.explain_refusal(outcome, &metrics)),
+        _ => {
+            request.explain_refusal(outcome, &metrics);
+            Ok(())
+        }
     };
     // Print the table even if the file could not be written.
     let printed = file_io::write_output(text, None);
-    status.and_then(|status| printed.map(|()| status))
+    added?;
+    printed?;
+    Ok(Some(outcome))
 }
 
 /// A session to be added to a file.
@@ -141,11 +149,7 @@ impl<'a> AddRequest<'a> {
         metrics
     }
 
-    fn append_session(
-        &self,
-        current: Option<Baseline>,
-        session: Session,
-    ) -> exit::Result<ExitStatus> {
+    fn append_session(&self, current: Option<Baseline>, session: Session) -> exit::Result<()> {
         let mut baseline = current.unwrap_or_else(|| Baseline {
             schema: SCHEMA.to_owned(),
             scenario: self.plan.design.clone(),
@@ -161,20 +165,19 @@ impl<'a> AddRequest<'a> {
         let (name, count) = (self.file.display(), baseline.sessions.len());
         let message = format!("{name}: {count} of at most {MAX_SESSIONS} sessions{dropped}");
         terminal::note(self.quiet, &message);
-        Ok(ExitStatus::Done)
+        Ok(())
     }
 
-    fn explain_refusal(&self, outcome: Outcome, metrics: &[BaselineMetric]) -> ExitStatus {
+    fn explain_refusal(&self, outcome: Outcome, metrics: &[BaselineMetric]) {
         let reason = metrics.iter().find_map(|metric| metric.judged.reason);
-        let (status, why) = match (outcome, reason) {
+        let why = match (outcome, reason) {
             (Outcome::Inconclusive, Some(reason)) => {
-                (ExitStatus::Inconclusive, format!("{reason}; {}", reason_remedy(reason)))
+                format!("{reason}; {}", reason_remedy(reason))
             }
-            (Outcome::Inconclusive, None) => (ExitStatus::Inconclusive, outcome.to_string()),
-            _ => (ExitStatus::Regressed, WORSE_SESSION.to_owned()),
+            (Outcome::Inconclusive, None) => outcome.to_string(),
+            _ => WORSE_SESSION.to_owned(),
         };
         terminal::note(false, &format!("NOT ADDED to {}: {why}", self.file.display()));
-        status
     }
 }
 

@@ -22,7 +22,7 @@ use jitterstat::gate::decision::{Reason, Rules};
 use jitterstat::gate::round::Pair;
 
 use crate::gate::args::JudgedArgs;
-use crate::gate::design::{ENDLESS, PairTest, build_rules, build_scenario, periods_or_default};
+use crate::gate::pair_test::{ENDLESS, PairTest, build_rules, build_scenario};
 use crate::gate::pairs::{CollectedPairs, PairCollection, PairRecord};
 
 /// Share of false alarms by design: half a percent for each of the two percentiles.
@@ -75,30 +75,22 @@ impl SessionPlan {
                 subject = Some(parse_subject(&design.subject)?);
             }
         }
+        let period = judged.single_period("a baseline holds one period")?;
         let subject =
-            subject.ok_or_else(|| Error::usage("a baseline needs a subject; give --subject"));
-        let plan = Self::new(&judged, subject, pairs)?;
-        stored.map_or(Ok(()), |stored| check_same_design(stored, &plan.design))?;
-        Ok(plan)
-    }
+            subject.ok_or_else(|| Error::usage("a baseline needs a subject; give --subject"))?;
 
-    fn new(
-        judged: &JudgedArgs,
-        subject: exit::Result<&'static SubjectInfo>,
-        pairs: u64,
-    ) -> exit::Result<Self> {
-        let [period] = periods_or_default(judged)[..] else {
-            return Err(Error::usage("a baseline holds one period; give --period once"));
-        };
-        let subject = subject?;
         let candidate = build_scenario(&judged.rounds, subject, period, ENDLESS)?;
         let mut base = build_scenario(&judged.rounds, control_for(subject), period, ENDLESS)?;
         base.id = format!("control:{}", base.id);
         let looks = vec![usize::try_from(pairs).unwrap_or(usize::MAX)];
-        let rules = Rules { alpha: ALPHA, looks, ..build_rules(judged, candidate.round_length())? };
+        let rules =
+            Rules { alpha: ALPHA, looks, ..build_rules(&judged, candidate.round_length())? };
         let runtime = candidate.runtime.map(|runtime| runtime.to_string());
         let test = PairTest::from_subjects(Sides { base, candidate }, &judged.rounds, rules);
         let design = SessionDesign::new(subject.name, runtime, &test.design);
+        if let Some(stored) = stored {
+            check_same_design(stored, &design)?;
+        }
         Ok(Self { design, test })
     }
 

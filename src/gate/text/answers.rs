@@ -1,0 +1,355 @@
+//! The sections of a verdict: the answer to each of its questions.
+
+use std::time::Duration;
+
+use cli::amount::format_amount;
+use cli::time::{format_duration, format_rate, format_time};
+use cli::units::format_rounded_duration;
+use cli::words::{group_digits, pluralize};
+use files::gate::verdict::{
+    BaselineMetric, BaselineVerdict, LimitCheck, Metric, Mode, PairVerdict, RateBounds, RunMetric,
+    RunsVerdict, Verdict,
+};
+use jitterstat::gate::decision::{Outcome, Reason};
+use render::document::Document;
+
+use crate::gate::args::MAX_PAIRS;
+use crate::gate::text::formats::table;
+use crate::gate::text::metric_row::MetricView;
+use crate::gate::text::{
+    Explanation, PercentileLift, RenderedVerdict, Row, Section, Title, format_change,
+    format_confidence, format_option, format_range,
+};
+
+impl From<Verdict> for RenderedVerdict {
+    /// Describes the answers of a verdict, in the order in which they were measured.
+    fn from(verdict: Verdict) -> Self {
+        let mut sections: Vec<Section> = verdict.comparisons.iter().map(pair_section).collect();
+        sections.extend(verdict.runs.as_ref().map(runs_section));
+        sections.extend(verdict.baseline.as_ref().map(baseline_section));
+        sections.extend(limit_sections(&verdict.limits));
+        Self { verdict, sections }
+    }
+}
+
+/// Describes a comparison of two sides by pairs of rounds.
+fn pair_section(verdict: &PairVerdict) -> Section {
+    let PairVerdict { a, b, pairs, mode, .. } = verdict;
+    let seconds = verdict.duration_ns as f64 / 1e9;
+    let looks = pluralize(verdict.looks_taken, "look");
+    let mut rows = Vec::new();
+    let mut notes = Vec::new();
+    let mut lifts = Vec::new();
+    for metric in &verdict.metrics {
+        let Metric { name, judged, lift, .. } = metric;
+        let medians = vec![format_time(metric.a_ns), format_time(metric.b_ns)];
+        let view = MetricView { name, judged, lift: lift.as_ref() };
+        rows.push(view.row(b, name, medians));
+        notes.extend(metric_notes(metric, *pairs));
+        lifts.extend(lift.as_ref().map(|lift| PercentileLift::new(name, lift)));
+    }
+    Section {
+        title: Title::from_sides(a, b),
+        key_heading: "percentile",
+        headings: vec!["median A", "median B", "change", "interval", "tolerated"],
+        rows,
+        notes,
+        measured: format!("{pairs} pairs of rounds {mode}, {looks}, {seconds:.1}s"),
+        sides: verdict.sides.clone(),
+        lifts,
+        advice: pair_advice(verdict),
+    }
+}
+
+/// Explains a row whose numbers seem to contradict each other.
+fn metric_notes(metric: &Metric, pairs: u64) -> Vec<String> {
+    /// A difference between the change and the ratio of the medians that needs an explanation.
+    const MIN_EXPLAINED_DIFFERENCE: f64 = 0.01;
+    let mut notes = Vec::new();
+    let name = &metric.name;
+    if metric.pairs < pairs {
+        let used = metric.pairs;
+        notes
+            .push(format!("{name} is judged by the quieter half of the pairs, {used} of {pairs}."));
+    }
+    let median_ratio = metric.b_ns as f64 / metric.a_ns.max(1) as f64;
+    let difference = metric.judged.ratio.map_or(0.0, |ratio| (ratio - median_ratio).abs());
+    if difference > MIN_EXPLAINED_DIFFERENCE {
+        notes.push(format!(
+            "The change of {name} is the typical change within a pair; the medians of the sides differ by {}.",
+            format_change(median_ratio)
+        ));
+    }
+    notes
+}
+
+/// Suggests how an inconclusive comparison could be decided.
+///
+/// Returns `None` if the comparison is decided or was cut short.
+fn pair_advice(verdict: &PairVerdict) -> Option<String> {
+    if verdict.verdict != Outcome::Inconclusive || verdict.pairs == 0 {
+        return None;
+    }
+    let open_metric = |reason: Reason| {
+        let mut metrics = verdict.metrics.iter();
+        metrics
+            .find(|metric| metric.judged.is_inconclusive() && metric.judged.reason == Some(reason))
+    };
+    if let Some(Metric { name, .. }) = open_metric(Reason::StallDominated) {
+        return Some(format!(
+            "no number of pairs would decide it here: a quieter machine or CPU would, or a wider --tolerance {name}=…%"
+        ));
+    }
+    let first = open_metric(Reason::TooNoisy).or_else(|| open_metric(Reason::TooFewRounds))?;
+    // Only subjects, which have a period in their names, can run at once.
+    let has_subjects = verdict.plan.cpu.is_some() && verdict.a.contains('@');
+    let can_use_duet = verdict.mode == Mode::Interleaved && has_subjects;
+    let duet_hint = if can_use_duet { ", or try --duet" } else { "" };
+    let Some(pairs) = pairs_to_decide(verdict) else {
+        return Some(format!(
+            "more pairs would not decide it here: a quieter machine would, or a wider --tolerance {}=…%{duet_hint}",
+            first.name
+        ));
+    };
+    let pair_seconds = verdict.duration_ns as f64 / 1e9 / verdict.pairs as f64;
+    let duration = format_duration(pair_seconds * pairs as f64);
+    Some(format!(
+        "about {pairs} pairs of rounds ({duration}) would probably decide it: --max-pairs {pairs}{duet_hint}"
+    ))
+}
+
+/// Returns the number of pairs that would decide every open metric. `None` if one of them needs
+/// more than a gate allows.
+fn pairs_to_decide(verdict: &PairVerdict) -> Option<u64> {
+    let is_undecided = |metric: &&Metric| {
+        metric.judged.is_inconclusive()
+            && matches!(metric.judged.reason, Some(Reason::TooNoisy | Reason::TooFewRounds))
+    };
+    let undecided = verdict.metrics.iter().filter(is_undecided);
+    let needed: Option<Vec<u64>> = undecided
+        .map(|metric| metric.pairs_to_decide.filter(|&pairs| pairs <= MAX_PAIRS))
+        .collect();
+    needed?.into_iter().max()
+}
+
+/// Describes a comparison of two programs by whole runs.
+fn runs_section(verdict: &RunsVerdict) -> Section {
+    let RunsVerdict { a, b, pairs, .. } = verdict;
+    let seconds = verdict.duration_ns as f64 / 1e9;
+    let looks = pluralize(verdict.looks_taken, "look");
+    let row = |metric: &RunMetric| {
+        let medians = [metric.a, metric.b].map(|value| format_amount(value, &metric.unit));
+        let view = MetricView { name: &metric.name, judged: &metric.judged, lift: None };
+        view.row(b, &metric.name, medians.into())
+    };
+    Section {
+        title: Title::from_sides(a, b),
+        key_heading: "metric",
+        headings: vec!["median A", "median B", "change", "interval", "tolerated"],
+        rows: verdict.metrics.iter().map(row).collect(),
+        measured: format!("{pairs} pairs of runs, {looks}, {seconds:.1}s"),
+        sides: Vec::new(),
+        notes: Vec::new(),
+        lifts: Vec::new(),
+        advice: runs_advice(verdict),
+    }
+}
+
+/// Suggests how many pairs would decide an inconclusive verdict.
+fn runs_advice(verdict: &RunsVerdict) -> Option<String> {
+    if verdict.verdict != Outcome::Inconclusive || verdict.pairs == 0 {
+        return None;
+    }
+    let open = verdict.metrics.iter().filter(|metric| metric.judged.is_inconclusive());
+    let pairs = open.filter_map(|metric| metric.pairs_to_decide).max()?;
+    let pair_seconds = verdict.duration_ns as f64 / 1e9 / verdict.pairs as f64;
+    let duration = format_duration(pair_seconds * pairs as f64);
+    let RunsVerdict { a, b, .. } = verdict;
+    Some(format!(
+        "about {pairs} pairs of runs ({duration}) would probably decide {b} against {a}: --max-pairs {pairs}"
+    ))
+}
+
+/// Headings of a comparison with stored sessions.
+const BASELINE_HEADINGS: [&str; 6] =
+    ["control", "stored", "now", "change", "interval", "tolerated"];
+
+/// Describes the percentiles of a session, compared with the stored ones.
+pub fn baseline_document(metrics: &[BaselineMetric]) -> Document {
+    let rows: Vec<Row> = metrics.iter().map(|metric| baseline_row(metric, "")).collect();
+    let mut document = Document::new();
+    document.table(table("percentile", &BASELINE_HEADINGS, &rows, |outcome| outcome.to_string()));
+    document
+}
+
+fn baseline_row(metric: &BaselineMetric, subject: &str) -> Row {
+    let case = format!("{} against stored sessions", metric.name);
+    let values = vec![
+        format_time(metric.control_ns),
+        format_option(metric.stored_ns, format_time),
+        format_time(metric.now_ns),
+    ];
+    let view =
+        MetricView { name: &metric.name, judged: &metric.judged, lift: metric.lift.as_ref() };
+    view.row(subject, &case, values)
+}
+
+/// Describes a comparison with stored sessions.
+fn baseline_section(verdict: &BaselineVerdict) -> Section {
+    let BaselineVerdict { file, subject, control, pairs, .. } = verdict;
+    let seconds = verdict.duration_ns as f64 / 1e9;
+    let sessions = pluralize(verdict.sessions, "session");
+    let title = format!("{subject} over its control {control}, against {sessions} of {file}");
+    let mut rows = Vec::new();
+    let mut lifts = Vec::new();
+    for metric in &verdict.metrics {
+        rows.push(baseline_row(metric, subject));
+        lifts.extend(metric.lift.as_ref().map(|lift| PercentileLift::new(&metric.name, lift)));
+    }
+    Section {
+        title: Title::Subject(title),
+        key_heading: "percentile",
+        headings: BASELINE_HEADINGS.to_vec(),
+        rows,
+        measured: format!("{pairs} pairs of rounds {}, {seconds:.1}s", Mode::Interleaved),
+        notes: Vec::new(),
+        sides: verdict.sides.clone(),
+        lifts,
+        advice: (verdict.reason == Some(Reason::TooNoisy)).then(|| baseline_advice(verdict)),
+    }
+}
+
+fn baseline_advice(verdict: &BaselineVerdict) -> String {
+    let BaselineVerdict { file, pairs, sessions, .. } = verdict;
+    format!(
+        "more than {pairs} pairs of rounds (--max-pairs) or more than {sessions} stored sessions (osjitter gate \
+         baseline add {file}) would narrow it"
+    )
+}
+
+/// Describes limits: those on numbers, and those on the rate of missed ticks.
+fn limit_sections(checks: &[LimitCheck]) -> Vec<Section> {
+    let Some(first) = checks.first() else { return Vec::new() };
+    let (ticks, rounds) = (pluralize(first.ticks, "tick"), pluralize(first.rounds, "round"));
+    let title = || Title::Subject(format!("{}, {ticks} in {rounds}", first.subject));
+    let (rates, values): (Vec<&LimitCheck>, Vec<&LimitCheck>) =
+        checks.iter().partition(|check| check.rate.is_some());
+    let mut sections = Vec::new();
+    if !values.is_empty() {
+        sections.push(Section {
+            title: title(),
+            key_heading: "limited",
+            headings: vec!["limit", "value", "99 % interval"],
+            rows: values.iter().map(|check| value_row(check)).collect(),
+            notes: Vec::new(),
+            measured: String::new(),
+            sides: Vec::new(),
+            lifts: Vec::new(),
+            advice: limit_advice(&values),
+        });
+    }
+    if !rates.is_empty() {
+        sections.push(Section {
+            title: title(),
+            key_heading: "rate",
+            headings: vec!["limit", "missed", "bound"],
+            rows: rates.iter().map(|check| rate_row(check)).collect(),
+            notes: rates
+                .iter()
+                .filter_map(|check| stall_note(check.rate.as_ref()?))
+                .take(1)
+                .collect(),
+            measured: String::new(),
+            sides: Vec::new(),
+            lifts: Vec::new(),
+            advice: limit_advice(&rates),
+        });
+    }
+    sections
+}
+
+fn value_row(check: &LimitCheck) -> Row {
+    let format = |value: f64| match &check.unit[..] {
+        "ns" => format_time(value.round() as i64),
+        unit => format!("{value:.3} {unit}"),
+    };
+    let (limit, value) = (format(check.limit), format_option(check.value, format));
+    let interval = format_option(check.interval, |[low, high]| format_range(low, high, format));
+    let path = &check.path;
+    let sentence = format!("{path} {value} ({interval}), limit {limit}");
+    Row {
+        name: path.clone(),
+        class: check.subject.clone(),
+        case: format!("{path} at most {limit}"),
+        verdict: check.verdict,
+        explanation: Explanation::Sentence(sentence),
+        cells: vec![limit, value, interval],
+    }
+}
+
+fn rate_row(check: &LimitCheck) -> Row {
+    let path = &check.path;
+    let limit = format_rate(check.limit / 100.0);
+    let (missed, bound, sentence) = match &check.rate {
+        Some(bounds) => {
+            let (missed, ticks) = (group_digits(bounds.missed), group_digits(check.ticks));
+            let missed = format!("{missed} of {ticks} ticks");
+            let bound = format_bound(bounds, check.verdict);
+            let after = format_duration(bounds.measured_ns as f64 / 1e9);
+            let assumed = bounds.max_stall_ns.map_or(String::new(), |ns| {
+                format!("; no stall above {}", format_rounded_duration(Duration::from_nanos(ns)))
+            });
+            let sentence =
+                format!("{path}: {bound} after {after} ({missed}{assumed}), limit {limit}");
+            (missed, bound, sentence)
+        }
+        None => {
+            let none = || "none".to_owned();
+            (none(), none(), format!("{path}: not measured, limit {limit}"))
+        }
+    };
+    Row {
+        name: path.clone(),
+        class: check.subject.clone(),
+        case: format!("{path} below {limit}"),
+        verdict: check.verdict,
+        explanation: Explanation::Sentence(sentence),
+        cells: vec![limit, missed, bound],
+    }
+}
+
+/// Describes the stalls for which the bounds of a rate hold.
+fn stall_note(bounds: &RateBounds) -> Option<String> {
+    let stall = format_rounded_duration(Duration::from_nanos(bounds.max_stall_ns?));
+    Some(format!(
+        "The upper bound assumes that no stall is longer than {stall} and that stalls are independent."
+    ))
+}
+
+/// Formats the bound that decided, with its confidence, or both bounds.
+fn format_bound(bounds: &RateBounds, verdict: Outcome) -> String {
+    let [lower, upper] = [bounds.lower, bounds.upper].map(format_rate);
+    let [below, above] = [bounds.upper_confidence, bounds.lower_confidence].map(format_confidence);
+    match verdict {
+        Outcome::Pass => format!("below {upper} with {below} % confidence"),
+        Outcome::LimitBroken => format!("above {lower} with {above} % confidence"),
+        _ if bounds.lower > 0.0 => {
+            format!("above {lower} ({above} %), below {upper} ({below} %)")
+        }
+        _ => format!("below {upper} with {below} % confidence"),
+    }
+}
+
+/// Suggests how many ticks would decide the inconclusive limits.
+fn limit_advice(limits: &[&LimitCheck]) -> Option<String> {
+    let slowest = limits.iter().max_by_key(|check| check.ticks_to_decide)?;
+    let ticks = slowest.ticks_to_decide?;
+    let seconds = slowest.period_ns.map(|period| (period as f64 * ticks as f64 / 1e9).ceil());
+    let duration = seconds.map_or(String::new(), |seconds| format!(" ({seconds:.0}s)"));
+    let about =
+        format!("about {}{duration} would probably decide the limits", pluralize(ticks, "tick"));
+    Some(match &slowest.report {
+        Some(_) => format!("a report of {about}"),
+        None => format!("{about}: --ticks {ticks}"),
+    })
+}
