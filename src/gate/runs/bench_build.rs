@@ -3,11 +3,13 @@
 //! The candidate is the tree of the current directory. The base is another directory, or a revision
 //! that git checks out into a directory for temporary files.
 
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cli::exit::{self, Error, usage};
+use cli::exit::{self, Error};
 use cli::terminal;
 use engine::measure::scratch::ScratchDirectory;
 use engine::program::Program;
@@ -34,6 +36,140 @@ pub struct BenchBuild {
     checkout: Option<Checkout>,
 }
 
+/// Reason why a benchmark cannot be built.
+#[derive(Debug)]
+pub enum BuildError {
+    NoScratch(io::Error),
+    NoCurrentDirectory(io::Error),
+    InvalidName { name: String },
+    CargoNotStarted(io::Error),
+    CargoFailed { bench: String, version: String, status: ExitStatus },
+    MetadataFailed { tree: PathBuf, stderr: String },
+    InvalidMetadata { tree: PathBuf, error: serde_json::Error },
+    Interrupted,
+    BenchNotFound { version: String, error: FindError },
+    NotCopied { executable: PathBuf, error: io::Error },
+    NoRevision { revision: String, error: GitError },
+    SubmodulesFailed(GitError),
+    UnknownPrefix(GitError),
+}
+
+/// Reason why the messages of cargo do not have a benchmark.
+#[derive(Debug, PartialEq, Eq)]
+pub enum FindError {
+    Missing { name: String },
+    InSeveralPackages { name: String },
+}
+
+/// Reason why a command of git has no result.
+#[derive(Debug)]
+pub enum GitError {
+    NotStarted(io::Error),
+    Failed { stderr: String },
+}
+
+impl From<BuildError> for Error {
+    fn from(error: BuildError) -> Self {
+        let message = error.to_string();
+        match error {
+            BuildError::NoCurrentDirectory(_) | BuildError::Interrupted => Self::measure(message),
+            BuildError::NoScratch(error) | BuildError::NotCopied { error, .. } => {
+                Self::from_io(&error, message)
+            }
+            _ => Self::usage(message),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NoScratch(error)
+            | Self::NoCurrentDirectory(error)
+            | Self::CargoNotStarted(error)
+            | Self::NotCopied { error, .. } => Some(error),
+            Self::InvalidMetadata { error, .. } => Some(error),
+            Self::BenchNotFound { error, .. } => Some(error),
+            Self::NoRevision { error, .. }
+            | Self::SubmodulesFailed(error)
+            | Self::UnknownPrefix(error) => Some(error),
+            Self::InvalidName { .. }
+            | Self::CargoFailed { .. }
+            | Self::MetadataFailed { .. }
+            | Self::Interrupted => None,
+        }
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoScratch(error) => write!(f, "cannot build the benchmark: {error}"),
+            Self::NoCurrentDirectory(error) => {
+                write!(f, "the current directory is unknown: {error}")
+            }
+            Self::InvalidName { name } => {
+                write!(f, "invalid --bench {name:?}: expected the name of a target")
+            }
+            Self::CargoNotStarted(error) => write!(f, "cannot start cargo: {error}"),
+            Self::CargoFailed { bench, version, status } => {
+                write!(f, "cargo cannot build {bench} of {version}: {status}")
+            }
+            Self::MetadataFailed { tree, stderr } => {
+                let tree = tree.display();
+                write!(f, "cannot read the metadata of the package in {tree}: {stderr}")
+            }
+            Self::InvalidMetadata { tree, error } => {
+                let tree = tree.display();
+                write!(f, "cannot read the metadata of the package in {tree}: {error}")
+            }
+            Self::Interrupted => f.write_str("interrupted while cargo built the benchmark"),
+            Self::BenchNotFound { version, error } => write!(f, "{version}: {error}"),
+            Self::NotCopied { executable, error } => {
+                write!(f, "cannot copy {}: {error}", executable.display())
+            }
+            Self::NoRevision { revision, error } => write!(
+                f,
+                "--base {revision:?} is no directory, and git cannot check it out: {error}"
+            ),
+            Self::SubmodulesFailed(error) => write!(f, "git cannot update the submodules: {error}"),
+            Self::UnknownPrefix(error) => write!(f, "git does not know the directory: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for FindError {}
+
+impl fmt::Display for FindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { name } => write!(f, "cargo built no benchmark {name}"),
+            Self::InSeveralPackages { name } => write!(
+                f,
+                "several packages have a benchmark {name}; select one, e.g. --cargo-flags '-p PACKAGE'"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for GitError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NotStarted(error) => Some(error),
+            Self::Failed { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for GitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotStarted(error) => write!(f, "cannot start git: {error}"),
+            Self::Failed { stderr } => f.write_str(stderr),
+        }
+    }
+}
+
 /// A built benchmark.
 #[derive(Debug, PartialEq)]
 struct BuiltBench {
@@ -43,9 +179,16 @@ struct BuiltBench {
 }
 
 impl BenchBuild {
-    pub fn new(name: &str, base: &str, flags: CargoFlags, quiet: bool) -> exit::Result<Self> {
-        let scratch = ScratchDirectory::new()
-            .map_err(|e| Error::from_io(&e, format!("cannot build the benchmark: {e}")))?;
+    /// Plans the build of a benchmark.
+    ///
+    /// # Errors
+    /// Returns an error if the name is not one of a file, or there is no directory for temporary
+    /// files.
+    pub fn new(name: &str, base: &str, flags: CargoFlags, quiet: bool) -> Result<Self, BuildError> {
+        let scratch = ScratchDirectory::new().map_err(BuildError::NoScratch)?;
+        if name.contains(['/', '\\']) || name.starts_with(['.', '-']) {
+            return Err(BuildError::InvalidName { name: name.to_owned() });
+        }
         let (name, base) = (name.to_owned(), base.to_owned());
         Ok(Self { name, base, flags, quiet, scratch, checkout: None })
     }
@@ -59,17 +202,11 @@ impl BenchBuild {
     ///
     /// Their paths have one length: the length of a command line shifts the stack of its program, and
     /// with it the speed.
-    ///
-    /// # Errors
-    /// Returns an error if the name is not one of a file.
     pub fn programs(&self) -> exit::Result<Sides<Program>> {
         let program = |side| {
             let path = self.executable(side).to_string_lossy().into_owned();
             Program::from_words(vec![path, "--bench".to_owned()])
         };
-        if self.name.contains(['/', '\\']) || self.name.starts_with(['.', '-']) {
-            return Err(usage!("invalid --bench {:?}: expected the name of a target", self.name));
-        }
         Ok(Sides { base: program(Side::Base)?, candidate: program(Side::Candidate)? })
     }
 
@@ -86,9 +223,12 @@ impl BenchBuild {
     ///
     /// # Errors
     /// Returns an error if a version cannot be checked out or built, or has no such benchmark.
-    pub fn build(&mut self, programs: &mut Sides<Program>, stop: &AtomicBool) -> exit::Result<()> {
-        let here = std::env::current_dir()
-            .map_err(|e| Error::measure(format!("the current directory is unknown: {e}")))?;
+    pub fn build(
+        &mut self,
+        programs: &mut Sides<Program>,
+        stop: &AtomicBool,
+    ) -> Result<(), BuildError> {
+        let here = std::env::current_dir().map_err(BuildError::NoCurrentDirectory)?;
         let candidate = self.build_tree(&here, None, Side::Candidate, stop)?;
         programs.candidate.set_directory(candidate);
         let tree = self.base_tree(&here)?;
@@ -99,7 +239,7 @@ impl BenchBuild {
     }
 
     /// Returns the directory of the base that corresponds to `here`.
-    fn base_tree(&mut self, here: &Path) -> exit::Result<PathBuf> {
+    fn base_tree(&mut self, here: &Path) -> Result<PathBuf, BuildError> {
         let directory = here.join(&self.base);
         if directory.is_dir() {
             return Ok(directory);
@@ -118,9 +258,9 @@ impl BenchBuild {
         target: Option<&Path>,
         side: Side,
         stop: &AtomicBool,
-    ) -> exit::Result<PathBuf> {
-        let name = &self.names()[side];
-        terminal::note(self.quiet, &format!("gate: building {} of {name}", self.name));
+    ) -> Result<PathBuf, BuildError> {
+        let version = &self.names()[side];
+        terminal::note(self.quiet, &format!("gate: building {} of {version}", self.name));
         let mut command = cargo(tree);
         command.args(["bench", "--no-run", "--message-format", "json-render-diagnostics"]);
         command.args(["--bench", &self.name]).args(&self.flags.0);
@@ -132,26 +272,21 @@ impl BenchBuild {
         }
         let output = command.stderr(Stdio::inherit()).output();
         if stop.load(Ordering::Relaxed) {
-            return Err(Error::measure("interrupted while cargo built the benchmark"));
+            return Err(BuildError::Interrupted);
         }
-        let output = output.map_err(|e| usage!("cannot start cargo: {e}"))?;
-        if !output.status.success() {
-            return Err(usage!("cargo cannot build {} of {name}: {}", self.name, output.status));
+        let Output { status, stdout, .. } = output.map_err(BuildError::CargoNotStarted)?;
+        if !status.success() {
+            let bench = self.name.clone();
+            return Err(BuildError::CargoFailed { bench, version: version.clone(), status });
         }
-        let built = find_bench(&String::from_utf8_lossy(&output.stdout), &self.name)
-            .map_err(|reason| usage!("{name}: {reason}"))?;
-        self.store(&built.executable, side)?;
-        Ok(built.package)
-    }
+        let built = find_bench(&String::from_utf8_lossy(&stdout), &self.name)
+            .map_err(|error| BuildError::BenchNotFound { version: version.clone(), error })?;
 
-    fn store(&self, executable: &Path, side: Side) -> exit::Result<()> {
         let stored = self.executable(side);
-        let copy = || {
-            std::fs::create_dir_all(stored.parent().unwrap_or(&stored))?;
-            std::fs::copy(executable, &stored)
-        };
-        let explain = |e| Error::from_io(&e, format!("cannot copy {}: {e}", executable.display()));
-        copy().map(drop).map_err(explain)
+        std::fs::create_dir_all(stored.parent().unwrap_or(&stored))
+            .and_then(|()| std::fs::copy(&built.executable, &stored))
+            .map_err(|error| BuildError::NotCopied { executable: built.executable, error })?;
+        Ok(built.package)
     }
 }
 
@@ -166,7 +301,7 @@ fn cargo(directory: &Path) -> Command {
 ///
 /// Two trees must not share one: cargo regards a file as built if it is older than the product, even
 /// if the product is that of the other tree. A checkout is newer than all earlier products.
-fn base_target(here: &Path, tree: &Path, is_checkout: bool) -> exit::Result<Option<PathBuf>> {
+fn base_target(here: &Path, tree: &Path, is_checkout: bool) -> Result<Option<PathBuf>, BuildError> {
     let own = target_directory(here)?;
     if is_checkout {
         return Ok(Some(own.join(BASE_TARGET_NAME)));
@@ -176,26 +311,25 @@ fn base_target(here: &Path, tree: &Path, is_checkout: bool) -> exit::Result<Opti
 }
 
 /// Returns the directory for the build products of a tree.
-fn target_directory(tree: &Path) -> exit::Result<PathBuf> {
+fn target_directory(tree: &Path) -> Result<PathBuf, BuildError> {
     #[derive(Deserialize)]
     struct Metadata {
         target_directory: PathBuf,
     }
     let output = cargo(tree).args(["metadata", "--no-deps", "--format-version", "1"]).output();
-    let output = output.map_err(|e| usage!("cannot start cargo: {e}"))?;
-    let unreadable = |reason: &str| {
-        usage!("cannot read the metadata of the package in {}: {reason}", tree.display())
-    };
-    if !output.status.success() {
-        return Err(unreadable(String::from_utf8_lossy(&output.stderr).trim()));
+    let Output { status, stdout, stderr } = output.map_err(BuildError::CargoNotStarted)?;
+    let tree = tree.to_owned();
+    if !status.success() {
+        let stderr = String::from_utf8_lossy(&stderr).trim().to_owned();
+        return Err(BuildError::MetadataFailed { tree, stderr });
     }
-    let metadata: Metadata =
-        serde_json::from_slice(&output.stdout).map_err(|e| unreadable(&e.to_string()))?;
+    let metadata: Metadata = serde_json::from_slice(&stdout)
+        .map_err(|error| BuildError::InvalidMetadata { tree, error })?;
     Ok(metadata.target_directory)
 }
 
 /// Finds the executable of a benchmark in the messages of cargo.
-fn find_bench(messages: &str, name: &str) -> Result<BuiltBench, String> {
+fn find_bench(messages: &str, name: &str) -> Result<BuiltBench, FindError> {
     #[derive(Deserialize)]
     struct Message {
         reason: String,
@@ -222,12 +356,10 @@ fn find_bench(messages: &str, name: &str) -> Result<BuiltBench, String> {
         let (Some(executable), Some(manifest)) = (executable, manifest_path) else { continue };
         let package = manifest.parent().map_or(manifest.clone(), Path::to_owned);
         if found.replace(BuiltBench { executable, package }).is_some() {
-            return Err(format!(
-                "several packages have a benchmark {name}; select one, e.g. --cargo-flags '-p PACKAGE'"
-            ));
+            return Err(FindError::InSeveralPackages { name: name.to_owned() });
         }
     }
-    found.ok_or_else(|| format!("cargo built no benchmark {name}"))
+    found.ok_or_else(|| FindError::Missing { name: name.to_owned() })
 }
 
 /// A worktree of git, which is removed when this is dropped.
@@ -238,27 +370,25 @@ struct Checkout {
 
 impl Checkout {
     /// Checks a revision of the repository in `here` out.
-    fn new(here: &Path, revision: &str, path: &Path) -> exit::Result<Self> {
+    fn new(here: &Path, revision: &str, path: &Path) -> Result<Self, BuildError> {
         let add = ["worktree", "add", "--detach", "--quiet"];
         let mut command = git(here);
         command.args(add).arg(path).arg(revision);
-        run_git(&mut command).map_err(|reason| {
-            usage!("--base {revision:?} is no directory, and git cannot check it out: {reason}")
-        })?;
+        run_git(&mut command)
+            .map_err(|error| BuildError::NoRevision { revision: revision.to_owned(), error })?;
         let checkout = Self { path: path.to_owned(), repository: here.to_owned() };
         if path.join(".gitmodules").exists() {
             let mut command = git(path);
             command.args(["submodule", "--quiet", "update", "--init", "--recursive"]);
-            run_git(&mut command)
-                .map_err(|reason| usage!("git cannot update the submodules: {reason}"))?;
+            run_git(&mut command).map_err(BuildError::SubmodulesFailed)?;
         }
         Ok(checkout)
     }
 
     /// Returns the directory that corresponds to `here` in the repository.
-    fn directory(&self, here: &Path) -> exit::Result<PathBuf> {
+    fn directory(&self, here: &Path) -> Result<PathBuf, BuildError> {
         let prefix = run_git(git(here).args(["rev-parse", "--show-prefix"]))
-            .map_err(|reason| usage!("git does not know the directory: {reason}"))?;
+            .map_err(BuildError::UnknownPrefix)?;
         Ok(self.path.join(prefix.trim_end()))
     }
 }
@@ -279,11 +409,12 @@ fn git(directory: &Path) -> Command {
 }
 
 /// Runs git, and returns its standard output.
-fn run_git(command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|e| format!("cannot start git: {e}"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+fn run_git(command: &mut Command) -> Result<String, GitError> {
+    let Output { status, stdout, stderr } = command.output().map_err(GitError::NotStarted)?;
+    if status.success() {
+        Ok(String::from_utf8_lossy(&stdout).into_owned())
+    } else {
+        Err(GitError::Failed { stderr: String::from_utf8_lossy(&stderr).trim().to_owned() })
     }
 }
 
@@ -312,9 +443,9 @@ mod tests {
         let expected = BuiltBench { executable: "/t/x".into(), package: "/p".into() };
         assert_eq!(found, expected);
         let error = find_bench(&messages.join("\n"), "z").unwrap_err();
-        assert_eq!(error, "cargo built no benchmark z");
+        assert_eq!(error, FindError::Missing { name: "z".to_owned() });
         let error = find_bench(&[&messages[4..], &messages[4..]].concat().join("\n"), "x");
-        assert!(error.unwrap_err().starts_with("several packages have a benchmark x; select one"));
+        assert_eq!(error, Err(FindError::InSeveralPackages { name: "x".to_owned() }));
     }
 
     #[test]
@@ -325,8 +456,8 @@ mod tests {
         assert!(lengths.base == lengths.candidate && programs.base != programs.candidate);
         assert_eq!(build.names().base, "main");
         for name in ["../x", "-x", "a\\b"] {
-            let build = BenchBuild::new(name, "main", CargoFlags::default(), true).unwrap();
-            assert!(build.programs().is_err(), "{name}");
+            let build = BenchBuild::new(name, "main", CargoFlags::default(), true);
+            assert!(build.is_err(), "{name}");
         }
     }
 }
