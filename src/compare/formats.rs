@@ -1,14 +1,17 @@
-//! The formats of a comparison.
+//! The formats of a comparison, and its documents.
 
-use cli::exit::{Error, Result};
 use cli::terminal;
-use files::compare::Comparison;
+use files::compare::{Comparison, Origin, SubjectComparison};
 use files::file::File as _;
-
+use jitterstat::gate::Sides;
+use render::document::{Document, Item, Table};
 use render::formats::{Format, Offer, Rendering};
 
-use crate::compare::quantile_chart;
-use crate::compare::text::{brief_document, document};
+use crate::compare::wording::{
+    self, MEDIAN_ROUND_NOTE, Mark, conditions_sentence, findings_sentence, footnotes, metric_rows,
+    metrics_method, percentile_rows, subject_method,
+};
+use crate::compare::{overview, quantile_chart};
 
 pub const FORMATS: [Offer<Comparison>; 5] = [
     (Format::Table, |comparison| {
@@ -17,10 +20,115 @@ pub const FORMATS: [Offer<Comparison>; 5] = [
     (Format::Json, |comparison| Ok(Rendering::Text(comparison.to_json()))),
     (Format::Markdown, |comparison| Ok(Rendering::markdown(&document(comparison)))),
     (Format::Html, |comparison| Ok(Rendering::page("osjitter compare", &document(comparison)))),
-    (Format::Svg, render_picture),
+    (Format::Svg, |comparison| {
+        Ok(Rendering::Pictures(vec![quantile_chart::draw_comparison(comparison)?]))
+    }),
 ];
 
-fn render_picture(comparison: &Comparison) -> Result<Rendering> {
-    let picture = quantile_chart::draw_comparison(comparison).map_err(Error::usage)?;
-    Ok(Rendering::Pictures(vec![picture]))
+/// Describes a comparison: an overview if there are several subjects, then the details of each.
+fn document(comparison: &Comparison) -> Document {
+    let mut document = heading(comparison);
+    if has_overview(comparison) {
+        document.table(overview::table(comparison));
+    }
+    for subject in &comparison.subjects {
+        add_subject(&mut document, comparison, subject);
+    }
+    if !comparison.metrics.is_empty() {
+        add_metrics(&mut document, comparison);
+    }
+    add_notes(&mut document, comparison);
+    document
+}
+
+/// Describes a comparison for a terminal: the overview alone if there are several subjects.
+fn brief_document(comparison: &Comparison) -> Document {
+    if !has_overview(comparison) {
+        return document(comparison);
+    }
+    let mut document = heading(comparison);
+    document.sides(Sides {
+        base: describe_origin(&comparison.a),
+        candidate: describe_origin(&comparison.b),
+    });
+    document.table(overview::table(comparison));
+    document.notes([format!("{MEDIAN_ROUND_NOTE}. The maximum is that of all ticks.")]);
+    let (a, b) = (&comparison.a.file, &comparison.b.file);
+    let id = &comparison.subjects[0].b.id;
+    document.items([Item {
+        text: "Details of all subjects: --format markdown or html. Details of one:".to_owned(),
+        detail: None,
+        command: Some(format!("osjitter compare '{a}#{id}' '{b}#{id}'")),
+    }]);
+    add_notes(&mut document, comparison);
+    document
+}
+
+fn has_overview(comparison: &Comparison) -> bool {
+    comparison.subjects.len() > 1
+}
+
+/// Creates a document with the title and a warning if the comparison was forced.
+fn heading(comparison: &Comparison) -> Document {
+    let compared = if comparison.metrics.is_empty() { "Lateness" } else { "Runs" };
+    let mut document = Document::new();
+    document.title(format!("{compared} of B against A"));
+    if let Some(warning) = wording::forced_warning(comparison) {
+        document.warning(warning);
+    }
+    document
+}
+
+fn add_notes(document: &mut Document, comparison: &Comparison) {
+    document.notes(footnotes(comparison));
+    for warning in &comparison.warnings {
+        document.warning(format!("{}: {} {}", warning.code, warning.message, warning.hint));
+    }
+}
+
+fn add_subject(document: &mut Document, comparison: &Comparison, subject: &SubjectComparison) {
+    document.sides(name_sides(comparison, &subject.a.id, &subject.b.id));
+    let rows = percentile_rows(subject);
+    let heading = ["percentile", "A", "B", "B/A, 95 %", "B-A, 95 %", "rounds"];
+    let mut table = Table::new(heading, 1).with_expendable(&["rounds", "B/A, 95 %"]);
+    for row in &rows {
+        table.row(row.cells());
+    }
+    document.table(table);
+    document.paragraph(findings_sentence(subject));
+    let mut notes = vec![format!("Compared {}. {MEDIAN_ROUND_NOTE}.", subject_method(subject))];
+    notes.extend(wording::used_marks(&rows).map(|mark| mark.to_string()));
+    notes.push(wording::control_sentence(&rows));
+    notes.push(conditions_sentence(subject));
+    document.notes(notes);
+}
+
+/// Adds the metrics of whole runs.
+fn add_metrics(document: &mut Document, comparison: &Comparison) {
+    let name = |origin: &Origin| origin.program.clone().unwrap_or("?".to_owned());
+    document.sides(name_sides(comparison, &name(&comparison.a), &name(&comparison.b)));
+    let rows = metric_rows(comparison);
+    let mut table = Table::new(["metric", "A", "B", "B/A, 95 %", "runs"], 1);
+    for row in &rows {
+        table.row(row.cells());
+    }
+    document.table(table);
+    let findings = rows.iter().map(|row| (row.name(), row.estimate.finding));
+    document.paragraph(wording::group_findings(findings));
+    let mut notes = vec![format!("Compared {}.", metrics_method(comparison))];
+    if wording::has_relative_metrics(comparison) {
+        notes.push(Mark::Baseline.to_string());
+    }
+    document.notes(notes);
+}
+
+/// Names what was compared, with its file and date.
+fn name_sides(comparison: &Comparison, a: &str, b: &str) -> Sides<String> {
+    let name = |name: &str, origin: &Origin| format!("{name} in {}", describe_origin(origin));
+    Sides { base: name(a, &comparison.a), candidate: name(b, &comparison.b) }
+}
+
+/// Names the file of a side and the start of its run.
+fn describe_origin(origin: &Origin) -> String {
+    format!("{}, {}", origin.file, origin.started_utc)
 }

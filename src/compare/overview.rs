@@ -1,6 +1,6 @@
 //! The overview of a comparison of several subjects: a row for each.
 
-use cli::time::{format_signed_time, format_time};
+use cli::time::format_difference;
 use cli::words::or_dash;
 use files::compare::{Comparison, Finding, Percentile, SubjectComparison};
 use render::document::Table;
@@ -18,9 +18,9 @@ pub fn table(comparison: &Comparison) -> Table {
     for subject in subjects {
         table.row([
             short_name(subjects, subject),
-            or_dash(format_difference(subject, "p50")),
-            or_dash(format_difference(subject, tail)),
-            or_dash(format_difference_of_maxima(subject)),
+            or_dash(difference_at(subject, "p50")),
+            or_dash(difference_at(subject, tail)),
+            or_dash(difference_of_maxima(subject)),
             describe_findings(subject),
         ]);
     }
@@ -37,16 +37,12 @@ fn percentile<'a>(subject: &'a SubjectComparison, name: &str) -> Option<&'a Perc
     subject.percentiles.iter().find(|percentile| percentile.name == name)
 }
 
-fn format_difference(subject: &SubjectComparison, name: &str) -> Option<String> {
-    Some(format_signed(percentile(subject, name)?.all.difference_ns))
+fn difference_at(subject: &SubjectComparison, name: &str) -> Option<String> {
+    Some(format_difference(percentile(subject, name)?.all.difference_ns))
 }
 
-fn format_difference_of_maxima(subject: &SubjectComparison) -> Option<String> {
-    Some(format_signed(subject.b.max_ns?.saturating_sub(subject.a.max_ns?)))
-}
-
-fn format_signed(ns: i64) -> String {
-    if ns == 0 { format_time(0) } else { format_signed_time(ns) }
+fn difference_of_maxima(subject: &SubjectComparison) -> Option<String> {
+    Some(format_difference(subject.b.max_ns?.saturating_sub(subject.a.max_ns?)))
 }
 
 /// Lists the percentiles at which B is later, and those at which it is less late.
@@ -150,8 +146,8 @@ mod tests {
     #[test]
     fn differences_have_signs() {
         let subject = subject(&[("p50", Finding::Later)]);
-        assert_eq!(format_difference(&subject, "p50").as_deref(), Some("+100 ns"));
-        assert_eq!(format_difference(&subject, "p99"), None);
-        assert_eq!(format_difference_of_maxima(&subject).as_deref(), Some("-2.00 us"));
+        assert_eq!(difference_at(&subject, "p50").as_deref(), Some("+100 ns"));
+        assert_eq!(difference_at(&subject, "p99"), None);
+        assert_eq!(difference_of_maxima(&subject).as_deref(), Some("-2.00 us"));
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! Above 1, B is later. A curve has a 95 % band if there are enough rounds.
 
+use std::fmt;
+
+use cli::exit::Error;
 use files::compare::{Comparison, Quantiles, SubjectComparison};
 use files::environment::Difference;
 use plotters::prelude::*;
@@ -44,18 +47,39 @@ struct Curve<'a> {
     quantiles: &'a Quantiles,
 }
 
+/// Reason why a comparison has no picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrawError {
+    NoQuantiles,
+    WholeRuns,
+}
+
+impl std::error::Error for DrawError {}
+
+impl fmt::Display for DrawError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nothing to draw: ")?;
+        f.write_str(match self {
+            Self::NoQuantiles => "the reports contain neither samples nor histograms",
+            Self::WholeRuns => "for whole runs there is a table; use --format markdown",
+        })
+    }
+}
+
+impl From<DrawError> for Error {
+    fn from(error: DrawError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
 /// Draws a comparison.
 ///
 /// # Errors
 /// Returns an error if no subjects have quantiles to draw.
-pub fn draw_comparison(comparison: &Comparison) -> Result<Picture, String> {
+pub fn draw_comparison(comparison: &Comparison) -> Result<Picture, DrawError> {
     if comparison.subjects.iter().all(|s| s.quantiles.is_none()) {
-        let reason = if comparison.metrics.is_empty() {
-            "the reports contain neither samples nor histograms"
-        } else {
-            "for whole runs there is a table; use --format markdown"
-        };
-        return Err(format!("nothing to draw: {reason}"));
+        let has_metrics = !comparison.metrics.is_empty();
+        return Err(if has_metrics { DrawError::WholeRuns } else { DrawError::NoQuantiles });
     }
     Ok(draw_with_footer("shift", SIZE, &footer(comparison), |area| draw_chart(area, comparison)))
 }

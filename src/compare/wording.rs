@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use cli::amount::{format_amount, format_ratio, format_ratio_with_interval};
-use cli::time::{format_interval, format_percent, format_time};
+use cli::time::{format_difference, format_difference_interval, format_percent, format_time};
 use files::compare::{
     ComparedMetric, Comparison, Estimate, Finding, Method, RunEstimate, SubjectComparison,
 };
@@ -12,28 +12,45 @@ use jitterstat::stats::bootstrap::MIN_ROUNDS;
 
 use render::report::fitness;
 
-/// A word in the name of a row that tells how its estimate differs from the one over all rounds.
-#[derive(Clone, Copy)]
-pub struct Mark {
-    text: &'static str,
-    meaning: &'static str,
+/// How the estimate of a row differs from the one over all rounds or runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    QuietHalf,
+    Control,
+    Baseline,
+}
+
+impl Mark {
+    /// Returns the word in the name of the row.
+    fn word(self) -> &'static str {
+        match self {
+            Self::QuietHalf => "quiet",
+            Self::Control => "ctl",
+            Self::Baseline => "rel",
+        }
+    }
 }
 
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}.", self.text, self.meaning)
+        let meaning = match self {
+            Self::QuietHalf => "only the half of the pairs with the least lateness",
+            Self::Control => {
+                "how much later each side is than the control nanosleep in the same run"
+            }
+            Self::Baseline => "as multiples of the baseline of the same gate",
+        };
+        write!(f, "{}: {meaning}.", self.word())
     }
 }
 
-const QUIET: Mark =
-    Mark { text: "quiet", meaning: "only the half of the pairs with the least lateness" };
-const CONTROL: Mark = Mark {
-    text: "ctl",
-    meaning: "how much later each side is than the control nanosleep in the same run",
-};
-/// Marks metrics of whole runs.
-pub const BASELINE: Mark =
-    Mark { text: "rel", meaning: "as multiples of the baseline of the same gate" };
+/// Returns the name of a row.
+fn marked_name(name: &str, mark: Option<Mark>) -> String {
+    match mark {
+        Some(mark) => format!("{name} {}", mark.word()),
+        None => name.to_owned(),
+    }
+}
 
 /// Distinguishes the percentiles of a comparison from those of a run.
 pub const MEDIAN_ROUND_NOTE: &str =
@@ -41,16 +58,14 @@ pub const MEDIAN_ROUND_NOTE: &str =
 
 /// An estimate for one percentile of lateness.
 pub struct PercentileRow<'a> {
-    /// The percentile, with a mark unless the estimate is over all rounds.
-    name: String,
+    percentile: String,
     mark: Option<Mark>,
     pub estimate: &'a Estimate,
 }
 
 impl PercentileRow<'_> {
-    /// Returns whether the estimate is relative to the control of each run.
-    fn is_relative(&self) -> bool {
-        self.mark.is_some_and(|mark| mark.text == CONTROL.text)
+    fn name(&self) -> String {
+        marked_name(&self.percentile, self.mark)
     }
 
     /// Formats the name, both sides, their ratio and difference, and the number of rounds.
@@ -59,12 +74,13 @@ impl PercentileRow<'_> {
     /// out: see [`control_sentence`].
     pub fn cells(&self) -> [String; 6] {
         let estimate = self.estimate;
+        let is_relative = self.mark == Some(Mark::Control);
         [
-            self.name.clone(),
+            self.name(),
             format_time(estimate.a_ns),
             format_time(estimate.b_ns),
-            if self.is_relative() { "-".to_owned() } else { format_ratio_of(estimate) },
-            format_difference(estimate),
+            if is_relative { "-".to_owned() } else { format_ratio_of(estimate) },
+            format_estimated_difference(estimate),
             format_counts(estimate.rounds_a, estimate.rounds_b),
         ]
     }
@@ -73,9 +89,8 @@ impl PercentileRow<'_> {
 /// Describes the ratios relative to the control. Empty if there are none.
 pub fn control_sentence(rows: &[PercentileRow<'_>]) -> String {
     let mut ratios = Vec::new();
-    for row in rows.iter().filter(|row| row.is_relative()) {
-        let name = row.name.split(' ').next().unwrap_or_default();
-        ratios.push(format!("{name} {}", format_ratio_of(row.estimate)));
+    for row in rows.iter().filter(|row| row.mark == Some(Mark::Control)) {
+        ratios.push(format!("{} {}", row.percentile, format_ratio_of(row.estimate)));
     }
     if ratios.is_empty() {
         return String::new();
@@ -87,13 +102,15 @@ pub fn control_sentence(rows: &[PercentileRow<'_>]) -> String {
 pub fn percentile_rows(comparison: &SubjectComparison) -> Vec<PercentileRow<'_>> {
     let mut rows = Vec::new();
     for percentile in &comparison.percentiles {
-        let name = percentile.name.replace('_', ".");
-        rows.push(PercentileRow { name: name.clone(), mark: None, estimate: &percentile.all });
-        let marked = [(QUIET, &percentile.quiet_half), (CONTROL, &percentile.beside_control)];
-        for (mark, estimate) in marked {
+        let estimates = [
+            (None, Some(&percentile.all)),
+            (Some(Mark::QuietHalf), percentile.quiet_half.as_ref()),
+            (Some(Mark::Control), percentile.beside_control.as_ref()),
+        ];
+        for (mark, estimate) in estimates {
             if let Some(estimate) = estimate {
-                let name = format!("{name} {}", mark.text);
-                rows.push(PercentileRow { name, mark: Some(mark), estimate });
+                let percentile = percentile.name.replace('_', ".");
+                rows.push(PercentileRow { percentile, mark, estimate });
             }
         }
     }
@@ -102,32 +119,31 @@ pub fn percentile_rows(comparison: &SubjectComparison) -> Vec<PercentileRow<'_>>
 
 /// Returns the marks in the names of rows.
 pub fn used_marks(rows: &[PercentileRow<'_>]) -> impl Iterator<Item = Mark> {
-    let is_used =
-        |mark: &Mark| rows.iter().any(|row| row.mark.is_some_and(|used| used.text == mark.text));
-    [QUIET, CONTROL].into_iter().filter(is_used)
+    let marks = [Mark::QuietHalf, Mark::Control];
+    marks.into_iter().filter(|mark| rows.iter().any(|row| row.mark == Some(*mark)))
 }
 
 /// An estimate for one metric of whole runs.
 pub struct MetricRow<'a> {
-    /// The name, both sides, their ratio, and the number of runs.
-    pub cells: [String; 5],
+    metric: &'a ComparedMetric,
+    mark: Option<Mark>,
     pub estimate: &'a RunEstimate,
 }
 
-impl<'a> MetricRow<'a> {
-    fn new(name: String, estimate: &'a RunEstimate, format: impl Fn(f64) -> String) -> Self {
-        let cells = [
-            name,
-            format(estimate.a),
-            format(estimate.b),
-            format_ratio_with_interval(estimate.ratio, estimate.ratio_ci95),
-            format_counts(estimate.runs_a, estimate.runs_b),
-        ];
-        Self { cells, estimate }
+impl MetricRow<'_> {
+    pub fn name(&self) -> String {
+        marked_name(&self.metric.name, self.mark)
     }
 
-    pub fn name(&self) -> &str {
-        &self.cells[0]
+    /// Formats the name, both sides, their ratio, and the number of runs.
+    pub fn cells(&self) -> [String; 5] {
+        let RunEstimate { a, b, ratio, ratio_ci95, .. } = *self.estimate;
+        let [a, b] = match self.mark {
+            Some(_) => [a, b].map(format_ratio),
+            None => [a, b].map(|value| format_amount(value, &self.metric.unit)),
+        };
+        let counts = format_counts(self.estimate.runs_a, self.estimate.runs_b);
+        [self.name(), a, b, format_ratio_with_interval(ratio, ratio_ci95), counts]
     }
 }
 
@@ -135,11 +151,10 @@ impl<'a> MetricRow<'a> {
 /// two.
 pub fn metric_rows(comparison: &Comparison) -> Vec<MetricRow<'_>> {
     let mut rows = Vec::new();
-    for ComparedMetric { name, unit, all, beside_baseline, .. } in &comparison.metrics {
-        rows.push(MetricRow::new(name.clone(), all, |value| format_amount(value, unit)));
-        if let Some(relative) = beside_baseline {
-            let name = format!("{name} {}", BASELINE.text);
-            rows.push(MetricRow::new(name, relative, format_ratio));
+    for metric in &comparison.metrics {
+        rows.push(MetricRow { metric, mark: None, estimate: &metric.all });
+        if let Some(estimate) = &metric.beside_baseline {
+            rows.push(MetricRow { metric, mark: Some(Mark::Baseline), estimate });
         }
     }
     rows
@@ -177,22 +192,16 @@ fn interval_kind(is_exact: bool) -> &'static str {
 }
 
 /// Formats the difference of an estimate with its interval. Positive numbers have a plus.
-fn format_difference(estimate: &Estimate) -> String {
-    let ns = estimate.difference_ns;
-    let difference = format!("{}{}", plus(ns), format_time(ns));
-    let Some([low, high]) = estimate.difference_ns_ci95 else { return difference };
-    let interval = format_interval(low, high);
-    let interval = interval.replacen('[', &format!("[{}", plus(low)), 1);
-    let interval = interval.replacen(", ", &format!(", {}", plus(high)), 1);
-    format!("{difference} {interval}")
+fn format_estimated_difference(estimate: &Estimate) -> String {
+    let difference = format_difference(estimate.difference_ns);
+    match estimate.difference_ns_ci95 {
+        Some([low, high]) => format!("{difference} {}", format_difference_interval(low, high)),
+        None => difference,
+    }
 }
 
 fn format_ratio_of(estimate: &Estimate) -> String {
     format_ratio_with_interval(estimate.ratio, estimate.ratio_ci95)
-}
-
-fn plus(ns: i64) -> &'static str {
-    if ns > 0 { "+" } else { "" }
 }
 
 /// Formats the rounds or runs of both sides, as one number if they are equal.
@@ -218,12 +227,12 @@ pub fn findings_sentence(comparison: &SubjectComparison) -> String {
     if rows.is_empty() {
         return "The rounds have too few ticks for any percentile.".to_owned();
     }
-    group_findings(rows.iter().map(|row| (row.name.as_str(), row.estimate.finding)))
+    group_findings(rows.iter().map(|row| (row.name(), row.estimate.finding)))
 }
 
 /// Lists findings with the names that have each of them.
-pub fn group_findings<'a>(findings: impl Iterator<Item = (&'a str, Finding)>) -> String {
-    let mut groups: Vec<(Finding, Vec<&str>)> = Vec::new();
+pub fn group_findings(findings: impl Iterator<Item = (String, Finding)>) -> String {
+    let mut groups: Vec<(Finding, Vec<String>)> = Vec::new();
     for (name, finding) in findings {
         match groups.iter_mut().find(|(group, _)| *group == finding) {
             Some((_, names)) => names.push(name),
@@ -360,11 +369,12 @@ mod tests {
     #[test]
     fn estimates_are_shown_with_intervals() {
         let estimate = estimate(1.0563, Some([0.9984, 12.345]), Finding::NoDifferenceShown);
-        let mut row = PercentileRow { name: "p50".to_owned(), mark: None, estimate: &estimate };
+        let mut row =
+            PercentileRow { percentile: "p50".to_owned(), mark: None, estimate: &estimate };
         let cells = row.cells();
         assert_eq!(cells[3..], ["1.06 [0.998, 12.3]", "+800 ns [-20 ns, +1.30 us]", "40/38"]);
         assert_eq!(control_sentence(std::slice::from_ref(&row)), "");
-        row.mark = Some(CONTROL);
+        row.mark = Some(Mark::Control);
         assert_eq!(row.cells()[3..5], ["-", "+800 ns [-20 ns, +1.30 us]"]);
         let expected = "B/A as multiples of the control in the same run: p50 1.06 [0.998, 12.3].";
         assert_eq!(control_sentence(&[row]), expected);
@@ -373,7 +383,7 @@ mod tests {
     #[test]
     fn missing_intervals_are_left_out() {
         let estimate = estimate(1.0563, None, Finding::TooFewRounds);
-        let row = PercentileRow { name: "p50".to_owned(), mark: None, estimate: &estimate };
+        let row = PercentileRow { percentile: "p50".to_owned(), mark: None, estimate: &estimate };
         assert_eq!(row.cells()[3..5], ["1.06", "+800 ns"]);
     }
 }

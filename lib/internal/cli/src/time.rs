@@ -61,6 +61,16 @@ pub fn format_fractional_interval(low: f64, high: f64) -> String {
     format_range(&format_fractional_time(low), &format_fractional_time(high))
 }
 
+/// Formats a difference of times, with a plus if it is positive.
+pub fn format_difference(ns: i64) -> String {
+    if ns > 0 { format_signed_time(ns) } else { format_time(ns) }
+}
+
+/// Like [`format_interval`] for differences.
+pub fn format_difference_interval(low: i64, high: i64) -> String {
+    format_range(&format_difference(low), &format_difference(high))
+}
+
 fn format_range(low: &str, high: &str) -> String {
     match (low.split_once(' '), high.split_once(' ')) {
         (Some((number, unit)), Some((_, other))) if unit == other => format!("[{number}, {high}]"),

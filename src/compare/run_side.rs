@@ -1,0 +1,136 @@
+//! Sides that are runs, whose subjects are compared.
+
+use std::path::PathBuf;
+
+use cli::exit::{self, usage};
+use files::compare::{self, ChosenSubject, Origin};
+use files::report::{Report, Status, Subject};
+
+/// A run, or one of its subjects.
+pub struct RunSide {
+    pub file: PathBuf,
+    /// The subject that the user selected.
+    pub id: Option<String>,
+    pub report: Report,
+}
+
+/// Two subjects to compare.
+#[derive(Clone, Copy)]
+pub struct SubjectPair<'a> {
+    pub a: ChosenSubject<'a>,
+    pub b: ChosenSubject<'a>,
+}
+
+impl RunSide {
+    pub fn origin(&self) -> Origin {
+        Origin {
+            file: self.file.display().to_string(),
+            program: None,
+            started_utc: self.report.started_utc.clone(),
+            partial: self.report.partial,
+            fitness: self.report.fitness.clone(),
+            tool: self.report.tool.clone(),
+        }
+    }
+
+    fn chosen<'a>(&'a self, subject: &'a Subject) -> ChosenSubject<'a> {
+        ChosenSubject { report: &self.report, subject }
+    }
+
+    fn measured(&self) -> impl Iterator<Item = &Subject> {
+        self.report.subjects.iter().filter(|s| s.summary.is_some())
+    }
+
+    fn ids(&self) -> String {
+        let ids: Vec<&str> = self.measured().map(|subject| subject.id.as_str()).collect();
+        if ids.is_empty() { "no measured subjects".to_owned() } else { ids.join(", ") }
+    }
+
+    /// Finds a subject by its id, or by its name if only one subject has it.
+    fn find(&self, id: &str) -> exit::Result<&Subject> {
+        let subjects = &self.report.subjects;
+        let by_name = single(subjects.iter().filter(|subject| subject.name == id));
+        let by_id = subjects.iter().find(|subject| subject.id == id);
+        let file = self.file.display();
+        let subject = by_id
+            .or(by_name)
+            .ok_or_else(|| usage!("unknown subject {id:?}; {file} has {}", self.ids()))?;
+        match (&subject.status, &subject.summary) {
+            (Status::Failed { reason }, None) => {
+                Err(usage!("{} in {file} was not measured: {reason}", subject.id))
+            }
+            (_, None) => Err(usage!("{} in {file} has no tick", subject.id)),
+            _ => Ok(subject),
+        }
+    }
+
+    /// Finds the subject to compare with a subject of the other side: the one with the same id, or
+    /// the only one.
+    fn find_partner(&self, id: &str) -> exit::Result<&Subject> {
+        let namesake = self.measured().find(|subject| subject.id == id);
+        if let Some(partner) = namesake.or_else(|| single(self.measured())) {
+            return Ok(partner);
+        }
+        let file = self.file.display();
+        Err(usage!(
+            "{file} has no {id}; name the subject to compare with it, as in {file}#ID: {}",
+            self.ids()
+        ))
+    }
+}
+
+/// Returns the only subject, unless there are several.
+fn single<'a>(mut subjects: impl Iterator<Item = &'a Subject>) -> Option<&'a Subject> {
+    let first = subjects.next()?;
+    if subjects.next().is_none() { Some(first) } else { None }
+}
+
+/// Selects the subjects to compare: those that the user named, or all that both sides contain.
+pub fn select_pairs<'a>(a: &'a RunSide, b: &'a RunSide) -> exit::Result<Vec<SubjectPair<'a>>> {
+    let (subject_a, subject_b) = match (&a.id, &b.id) {
+        (None, None) => return pair_by_id(a, b),
+        (Some(id_a), Some(id_b)) => (a.find(id_a)?, b.find(id_b)?),
+        (Some(id_a), None) => {
+            let subject = a.find(id_a)?;
+            (subject, b.find_partner(&subject.id)?)
+        }
+        (None, Some(id_b)) => {
+            let subject = b.find(id_b)?;
+            (a.find_partner(&subject.id)?, subject)
+        }
+    };
+    if subject_a.id == subject_b.id && compare::is_same_run(&a.report, &b.report) {
+        let file = a.file.display();
+        return Err(usage!(
+            "both sides are {} of one run; name another of {file}: {}",
+            subject_a.id,
+            a.ids()
+        ));
+    }
+    Ok(vec![SubjectPair { a: a.chosen(subject_a), b: b.chosen(subject_b) }])
+}
+
+/// Pairs the subjects of two runs that have equal ids.
+fn pair_by_id<'a>(a: &'a RunSide, b: &'a RunSide) -> exit::Result<Vec<SubjectPair<'a>>> {
+    let (file_a, file_b) = (a.file.display(), b.file.display());
+    if compare::is_same_run(&a.report, &b.report) {
+        return Err(usage!(
+            "both sides are one run; name two of its subjects, as in {file_a}#ID: {}",
+            a.ids()
+        ));
+    }
+    let mut pairs = Vec::new();
+    for subject in a.measured() {
+        if let Some(namesake) = b.measured().find(|other| other.id == subject.id) {
+            pairs.push(SubjectPair { a: a.chosen(subject), b: b.chosen(namesake) });
+        }
+    }
+    if pairs.is_empty() {
+        return Err(usage!(
+            "no subject is in both; name one of each, as in {file_a}#ID {file_b}#ID: {file_a} has {}; {file_b} has {}",
+            a.ids(),
+            b.ids()
+        ));
+    }
+    Ok(pairs)
+}
