@@ -93,30 +93,18 @@ pub fn render(state: &MonitorState<'_>, format: ExpositionFormat) -> Vec<u8> {
     }
 }
 
+/// Returns the families in the order of the page.
 fn build_families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
-    let mut families = vec![info_family(state)];
-    families.extend(lateness_families(state));
-    for LoopCounter { name, help, value } in LOOP_COUNTERS {
-        let samples = loop_samples(state, |total| Some(Value::Number(value(total) as f64)));
-        families.push(Family { name, kind: FamilyKind::Counter, help, samples });
-    }
-    families.push(breach_family(state));
-    families.extend(monitor_families(state));
-    families
-}
-
-fn info_family<'a>(state: &MonitorState<'a>) -> Family<'a> {
-    let labels = state.info.iter().map(|(name, value)| (*name, Cow::from(value))).collect();
-    Family {
+    let info = state.info.iter().map(|(name, value)| (*name, Cow::from(value))).collect();
+    let mut families = vec![Family {
         name: "osjitter",
         kind: FamilyKind::Info,
         help: "Version of the monitor, and the machine it runs on.",
-        samples: vec![Sample { labels, value: Value::Number(1.0) }],
-    }
-}
+        samples: vec![Sample { labels: info, value: Value::Number(1.0) }],
+    }];
 
-fn lateness_families<'a>(state: &MonitorState<'a>) -> [Family<'a>; 2] {
-    [
+    // Families with a sample per loop.
+    families.extend([
         Family {
             name: "osjitter_lateness_seconds",
             kind: FamilyKind::Histogram,
@@ -131,39 +119,31 @@ fn lateness_families<'a>(state: &MonitorState<'a>) -> [Family<'a>; 2] {
                 Some(Value::Number(total.closed_max_ns? as f64 / 1e9))
             }),
         },
-    ]
-}
+    ]);
+    for LoopCounter { name, help, value } in LOOP_COUNTERS {
+        let samples = loop_samples(state, |total| Some(Value::Number(value(total) as f64)));
+        families.push(Family { name, kind: FamilyKind::Counter, help, samples });
+    }
 
-fn breach_family<'a>(state: &MonitorState<'a>) -> Family<'a> {
-    let mut samples = Vec::with_capacity(state.breaches.len());
+    // One sample per loop and limit.
+    let mut breaches = Vec::with_capacity(state.breaches.len());
     for breach in &state.breaches {
         let mut labels = loop_labels(breach.loop_id);
         labels.push(("limit", Cow::from(breach.limit)));
-        samples.push(Sample { labels, value: Value::Number(breach.count as f64) });
+        breaches.push(Sample { labels, value: Value::Number(breach.count as f64) });
     }
-    Family {
+    families.push(Family {
         name: "osjitter_limit_breaches",
         kind: FamilyKind::Counter,
         help: "Closed intervals that broke a limit.",
-        samples,
-    }
-}
+        samples: breaches,
+    });
 
-/// Returns the families about the monitor itself, which have one sample each.
-fn monitor_families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
-    let mut families = Vec::new();
+    // Families about the monitor itself, with a single sample.
     if let Some(ns) = state.cpu_ns {
         let help = "CPU time of the monitor itself.";
         families.push(counter("osjitter_cpu_seconds", help, ns as f64 / 1e9));
     }
-    let intervals = [
-        ("osjitter_intervals_closed", "Intervals that have ended.", state.intervals_closed),
-        ("osjitter_intervals_lost", "Intervals that could not be written.", state.intervals_lost),
-    ];
-    let meters = [
-        ("osjitter_meters", "Metered loops of other programs.", state.meters),
-        ("osjitter_meters_left_out", "Metered loops beyond the maximum.", state.meters_left_out),
-    ];
     families.extend([
         gauge(
             "osjitter_budget_ratio",
@@ -181,49 +161,54 @@ fn monitor_families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
             state.probes_ended as f64,
         ),
     ]);
-    families.extend(state.flights.iter().flat_map(flight_families));
-    families.extend(intervals.map(|(name, help, n)| counter(name, help, n as f64)));
-    families.extend(meters.map(|(name, help, n)| gauge(name, help, n as f64)));
+    if let Some(flights) = &state.flights {
+        families.extend([
+            counter(
+                "osjitter_flight_cpu_seconds",
+                "CPU time of recording switches, by the measured cost of a record.",
+                flights.cpu_ns as f64 / 1e9,
+            ),
+            gauge(
+                "osjitter_flight_memory_bytes",
+                "Memory in which switches are recorded.",
+                flights.memory_bytes as f64,
+            ),
+            counter("osjitter_flights", "Flight records of broken limits.", flights.written as f64),
+            counter(
+                "osjitter_flights_lost",
+                "Flight records that could not be written.",
+                flights.lost as f64,
+            ),
+        ]);
+    }
+    families.extend([
+        counter(
+            "osjitter_intervals_closed",
+            "Intervals that have ended.",
+            state.intervals_closed as f64,
+        ),
+        counter(
+            "osjitter_intervals_lost",
+            "Intervals that could not be written.",
+            state.intervals_lost as f64,
+        ),
+        gauge("osjitter_meters", "Metered loops of other programs.", state.meters as f64),
+        gauge(
+            "osjitter_meters_left_out",
+            "Metered loops beyond the maximum.",
+            state.meters_left_out as f64,
+        ),
+    ]);
     families
 }
 
-fn flight_families<'a>(flights: &FlightCounts) -> [Family<'a>; 4] {
-    [
-        counter(
-            "osjitter_flight_cpu_seconds",
-            "CPU time of recording switches, by the measured cost of a record.",
-            flights.cpu_ns as f64 / 1e9,
-        ),
-        gauge(
-            "osjitter_flight_memory_bytes",
-            "Memory in which switches are recorded.",
-            flights.memory_bytes as f64,
-        ),
-        counter("osjitter_flights", "Flight records of broken limits.", flights.written as f64),
-        counter(
-            "osjitter_flights_lost",
-            "Flight records that could not be written.",
-            flights.lost as f64,
-        ),
-    ]
-}
-
 fn counter<'a>(name: &'static str, help: &'static str, value: f64) -> Family<'a> {
-    single_value(name, FamilyKind::Counter, help, value)
+    let sample = Sample { labels: Labels::new(), value: Value::Number(value) };
+    Family { name, kind: FamilyKind::Counter, help, samples: vec![sample] }
 }
 
 fn gauge<'a>(name: &'static str, help: &'static str, value: f64) -> Family<'a> {
-    single_value(name, FamilyKind::Gauge, help, value)
-}
-
-fn single_value<'a>(
-    name: &'static str,
-    kind: FamilyKind,
-    help: &'static str,
-    value: f64,
-) -> Family<'a> {
-    let sample = Sample { labels: Labels::new(), value: Value::Number(value) };
-    Family { name, kind, help, samples: vec![sample] }
+    Family { kind: FamilyKind::Gauge, ..counter(name, help, value) }
 }
 
 /// Returns a sample of each loop that has the value.

@@ -30,7 +30,8 @@ use crate::monitor::exposition::{self, ExpositionFormat, FlightCounts, MonitorSt
 use crate::monitor::flight_watch::{FlightWatch, LateRule};
 use crate::monitor::limits::Limit;
 use crate::monitor::session::interval_clocks::{IntervalDeltas, IntervalStart, clock_set_back};
-use files::bins::{Interval, Key, Labels, cell, stamp};
+use crate::monitor::setup::Setup;
+use files::bins::{Interval, Key, cell, stamp};
 use files::file::File as _;
 
 /// Maximum number of meter files to read.
@@ -39,19 +40,6 @@ pub const MAX_FILES: usize = 256;
 const MAX_REPORTED_FAULTS: usize = 1_000;
 /// Maximum age of the data in a scrape. More frequent scrapes do not cause more polls.
 const MAX_SCRAPE_AGE: Duration = Duration::from_secs(1);
-
-/// Settings that do not change while the monitor runs.
-#[derive(Debug)]
-pub struct Setup {
-    pub host: String,
-    pub run_id: String,
-    pub labels: Labels,
-    pub limits: Vec<Limit>,
-    pub budget: f64,
-    /// Label names and values of `osjitter_info`.
-    pub info: Vec<(&'static str, String)>,
-    pub quiet: bool,
-}
 
 #[derive(Debug)]
 struct Probe {
@@ -317,6 +305,8 @@ impl Session {
             let step = format_duration(step.as_secs_f64());
             note(false, &format!("the clock was set back by {step}: dates of intervals overlap"));
         }
+
+        // Each loop becomes a row, whose limits are checked.
         let start_us = before.unix_us();
         let start = stamp(start_us);
         let (mut rows, mut breaches, mut breached) = (Vec::new(), Vec::new(), Vec::new());
@@ -333,11 +323,27 @@ impl Session {
             rows.push(Interval::from_values(key, BINNING, bins.iter(), Some(counts)));
         }
         self.intervals_closed += 1;
-        self.forget_breaches_of_ended_loops();
+        // Loops that have ended are no longer exported, and neither are their breaches.
+        self.breaches.retain(|(loop_id, _), _| self.accumulator.has_loop(loop_id));
+
+        // The files of breaches and flights exist only if a limit was broken.
         let flight = self.flight.as_mut();
         let flights = flight.map_or(Vec::new(), |flight| flight.close_interval(&breached));
+        let breaches = if breaches.is_empty() {
+            None
+        } else {
+            let file = Breaches {
+                schema: Breaches::SCHEMA.to_owned(),
+                host: self.setup.host.clone(),
+                run_id: self.setup.run_id.clone(),
+                start: start.clone(),
+                duration_ns: to_ns(deltas.length),
+                breaches,
+            };
+            Some(file.to_json())
+        };
+
         self.enforce_budget(&deltas, probes_ns);
-        let breaches = self.breaches_file(&start, deltas.length, breaches);
         ClosedInterval { start, rows, breaches, flights }
     }
 
@@ -403,31 +409,6 @@ impl Session {
         breaches
     }
 
-    fn forget_breaches_of_ended_loops(&mut self) {
-        self.breaches.retain(|(loop_id, _), _| self.accumulator.has_loop(loop_id));
-    }
-
-    /// Returns the contents of the interval's breaches file, or `None` if no limit was broken.
-    fn breaches_file(
-        &self,
-        start: &str,
-        length: Duration,
-        breaches: Vec<Breach>,
-    ) -> Option<String> {
-        if breaches.is_empty() {
-            return None;
-        }
-        let file = Breaches {
-            schema: Breaches::SCHEMA.to_owned(),
-            host: self.setup.host.clone(),
-            run_id: self.setup.run_id.clone(),
-            start: start.to_owned(),
-            duration_ns: to_ns(length),
-            breaches,
-        };
-        Some(file.to_json())
-    }
-
     /// Returns the body of a scrape.
     pub fn scrape(&mut self, format: ExpositionFormat) -> Vec<u8> {
         if self.last_poll.elapsed() >= MAX_SCRAPE_AGE {
@@ -435,6 +416,12 @@ impl Session {
         }
         let breaches = self.breaches.iter().map(|((loop_id, limit), count)| {
             exposition::BreachCount { loop_id, limit, count: *count }
+        });
+        let flights = self.flight.as_ref().map(|flight| FlightCounts {
+            cpu_ns: flight.hindsight.cpu_ns(),
+            memory_bytes: flight.hindsight.memory_bytes(),
+            written: self.flights_written,
+            lost: self.flights_lost,
         });
         let state = MonitorState {
             loops: self.accumulator.totals().collect(),
@@ -448,19 +435,9 @@ impl Session {
             intervals_lost: self.intervals_lost,
             meters: self.accumulator.meter_count(),
             meters_left_out: self.left_out(),
-            flights: self.flight_counts(),
+            flights,
         };
         exposition::render(&state, format)
-    }
-
-    fn flight_counts(&self) -> Option<FlightCounts> {
-        let hindsight = &self.flight.as_ref()?.hindsight;
-        Some(FlightCounts {
-            cpu_ns: hindsight.cpu_ns(),
-            memory_bytes: hindsight.memory_bytes(),
-            written: self.flights_written,
-            lost: self.flights_lost,
-        })
     }
 
     /// Stops the probes and removes their meters.
