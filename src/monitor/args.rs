@@ -1,11 +1,12 @@
 //! Arguments of `osjitter monitor`.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use cli::units;
+use cli::units::{self, UnitError};
 use engine::scenario::{Runtime, Subjects, SubjectsParser, runtime_parser};
 use files::bins::{Labels, cell};
 
@@ -98,27 +99,27 @@ pub struct MonitorArgs {
     pub quiet: bool,
 }
 
-fn parse_flight_length(text: &str) -> Result<Duration, units::UnitError> {
+fn parse_flight_length(text: &str) -> Result<Duration, UnitError> {
     units::parse_duration_within("a flight record", text, MIN_FLIGHT..=MAX_FLIGHT)
 }
 
-fn parse_interval(text: &str) -> Result<Duration, units::UnitError> {
+fn parse_interval(text: &str) -> Result<Duration, UnitError> {
     units::parse_duration_within("an interval", text, MIN_INTERVAL..=MAX_INTERVAL)
 }
 
 /// Parses a share of one core in percent, such as `0.5%`.
-fn parse_core_share(text: &str) -> Result<f64, String> {
+fn parse_core_share(text: &str) -> Result<f64, ArgumentError> {
     let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     match number {
         Some(percent) if percent > 0.0 && percent <= 100_000.0 => Ok(percent / 100.0),
-        _ => Err(format!("invalid CPU share {text:?}: expected e.g. 0.5%")),
+        _ => Err(ArgumentError::CoreShare { text: text.to_owned() }),
     }
 }
 
 /// Parses the name of a machine, which begins the names of files.
-fn parse_host(text: &str) -> Result<String, String> {
+fn parse_host(text: &str) -> Result<String, ArgumentError> {
     if text.trim().is_empty() {
-        return Err(format!("invalid host name {text:?}: expected at least one character"));
+        return Err(ArgumentError::EmptyHost { text: text.to_owned() });
     }
     Ok(text.to_owned())
 }
@@ -136,6 +137,28 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
+/// Reason why the value of an option is invalid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum ArgumentError {
+    CoreShare { text: String },
+    EmptyHost { text: String },
+}
+
+impl fmt::Display for ArgumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CoreShare { text } => {
+                write!(f, "invalid CPU share {text:?}: expected e.g. 0.5%")
+            }
+            Self::EmptyHost { text } => {
+                write!(f, "invalid host name {text:?}: expected at least one character")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ArgumentError {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,7 +167,7 @@ mod tests {
     fn core_share_is_a_positive_percentage() {
         assert_eq!(parse_core_share("0.5%"), Ok(0.005));
         for text in ["0.5", "0%", "-1%", "NaN%", "inf%", "%"] {
-            assert!(parse_core_share(text).unwrap_err().contains("0.5%"), "{text}");
+            assert!(parse_core_share(text).unwrap_err().to_string().contains("0.5%"), "{text}");
         }
     }
 
@@ -160,7 +183,7 @@ mod tests {
     fn empty_host_names_are_rejected() {
         assert_eq!(parse_host("web-17"), Ok("web-17".to_owned()));
         for text in ["", " "] {
-            assert!(parse_host(text).unwrap_err().contains("at least one"), "{text:?}");
+            assert!(parse_host(text).unwrap_err().to_string().contains("at least one"), "{text:?}");
         }
     }
 

@@ -109,7 +109,7 @@ impl FlightWatch {
     ///
     /// Returns the reason if nothing can be recorded. `has_probes` tells whether the monitor has
     /// threads of its own to record.
-    pub fn open(length: Duration, has_probes: bool) -> Result<(Self, String), String> {
+    pub fn open(length: Duration, has_probes: bool) -> Result<(Self, String), NotAvailable> {
         os::install_stop_handler();
         let opened = match Hindsight::for_all_cpus(length) {
             Err(why) if has_probes => {
@@ -117,7 +117,7 @@ impl FlightWatch {
             }
             opened => opened.map(|hindsight| (hindsight, None)),
         };
-        let (hindsight, missing) = opened.map_err(|why| why.to_string())?;
+        let (hindsight, missing) = opened?;
         let message = describe_scope(length, &hindsight, missing.as_ref());
         let watch = Self {
             length,

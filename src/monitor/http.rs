@@ -1,6 +1,7 @@
 //! The part of HTTP/1.1 that a scrape needs: one GET and one response per connection. The number
 //! of connections, their time and their data are bounded.
 
+use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,16 +25,49 @@ const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Parses an address to listen on. `9891` and `:9891` accept connections from this machine only,
 /// `0.0.0.0:9891` from all.
-pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
+pub fn parse_address(text: &str) -> Result<SocketAddr, AddressError> {
     let port = text.strip_prefix(':').unwrap_or(text);
     if let Ok(port) = port.parse::<u16>() {
         return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
     }
-    let invalid = |why: &str| {
-        format!("cannot listen on {text:?}: {why}; use a port or an address such as 127.0.0.1:9891")
-    };
-    let mut addresses = text.to_socket_addrs().map_err(|e| invalid(&e.to_string()))?;
-    addresses.next().ok_or_else(|| invalid("no such address"))
+    match text.to_socket_addrs() {
+        Ok(mut addresses) => {
+            addresses.next().ok_or_else(|| AddressError::NoAddress { text: text.to_owned() })
+        }
+        Err(source) => Err(AddressError::Unresolved { text: text.to_owned(), source }),
+    }
+}
+
+/// Reason why a text is no address to listen on.
+#[derive(Debug)]
+pub enum AddressError {
+    Unresolved {
+        text: String,
+        source: io::Error,
+    },
+    /// The name exists and has no address.
+    NoAddress {
+        text: String,
+    },
+}
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unresolved { text, source } => write!(f, "cannot listen on {text:?}: {source}"),
+            Self::NoAddress { text } => write!(f, "cannot listen on {text:?}: no such address"),
+        }?;
+        f.write_str("; use a port or an address such as 127.0.0.1:9891")
+    }
+}
+
+impl std::error::Error for AddressError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unresolved { source, .. } => Some(source),
+            Self::NoAddress { .. } => None,
+        }
+    }
 }
 
 /// A bound listener that does not respond yet.
@@ -294,7 +328,10 @@ mod tests {
         assert_eq!(parse_address(":0").unwrap().to_string(), "127.0.0.1:0");
         assert_eq!(parse_address("[::1]:9891").unwrap().to_string(), "[::1]:9891");
         for text in ["", "99999", "127.0.0.1", "127.0.0.1:"] {
-            assert!(parse_address(text).unwrap_err().contains("127.0.0.1:9891"), "{text}");
+            assert!(
+                parse_address(text).unwrap_err().to_string().contains("127.0.0.1:9891"),
+                "{text}"
+            );
         }
     }
 

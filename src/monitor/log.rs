@@ -1,6 +1,7 @@
 //! Interval files of the monitor: a pair per interval, in a directory per day. A pair is written
 //! completely or not at all.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -130,7 +131,8 @@ impl Log {
             Ok(mut intervals) => {
                 warnings.extend(self.sort_by_writing(&mut intervals, now));
                 let excess = intervals.len().saturating_sub(max_intervals);
-                warnings.extend(intervals[..excess].iter().filter_map(|old| old.remove().err()));
+                let failures = intervals[..excess].iter().filter_map(|old| old.remove().err());
+                warnings.extend(failures.map(|error| error.to_string()));
             }
             Err(e) => warnings.push(format!("cannot list {}: {e}", self.directory.display())),
         }
@@ -196,31 +198,54 @@ impl LoggedInterval {
         self.directory.join(&self.stem)
     }
 
-    /// Removes all files, and the day if it is then empty. Returns a warning if a file remains.
-    fn remove(&self) -> Result<(), String> {
+    /// Removes all files, and the day if it is then empty.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a file remains.
+    fn remove(&self) -> Result<(), RemovalError> {
         let mut result = Ok(());
         // The file that completes the interval goes first.
         for ending in ENDINGS.iter().rev() {
             let path = self.directory.join(format!("{}.{ending}", self.stem));
             match std::fs::remove_file(&path) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    result = Err(format!("cannot remove {}: {e}", path.display()));
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    result = Err(RemovalError { path, source });
                 }
                 _ => {}
             }
         }
         for name in sorted_names(&self.directory).unwrap_or_default() {
             let ending = name.strip_prefix(&self.stem).and_then(|ending| ending.strip_prefix('.'));
-            if ending.is_some_and(is_flight_ending)
-                && let Err(e) = std::fs::remove_file(self.directory.join(&name))
-            {
-                result =
-                    Err(format!("cannot remove {}: {e}", self.directory.join(&name).display()));
+            if ending.is_some_and(is_flight_ending) {
+                let path = self.directory.join(&name);
+                if let Err(source) = std::fs::remove_file(&path) {
+                    result = Err(RemovalError { path, source });
+                }
             }
         }
         // Fails unless the directory is empty.
         let _ = std::fs::remove_dir(&self.directory);
         result
+    }
+}
+
+/// A file of an old interval that could not be removed.
+#[derive(Debug)]
+struct RemovalError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl fmt::Display for RemovalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot remove {}: {}", self.path.display(), self.source)
+    }
+}
+
+impl std::error::Error for RemovalError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
     }
 }
 

@@ -34,6 +34,7 @@ fn watch() -> Option<FlightWatch> {
             Some(watch)
         }
         Err(why) => {
+            let why = why.to_string();
             assert!(why.contains("perf_event_open") || why.contains("Linux"), "{why}");
             None
         }
