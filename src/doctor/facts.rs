@@ -1,14 +1,95 @@
 //! Reads the facts about a Linux machine that [`judge`](super::judge) assesses. All files are below
 //! one root directory, so a test can provide the files of another machine.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use engine::machine::cgroup::{self, CpuQuota};
 use engine::machine::os::{self, cpu_list};
 
 /// A fact, or the reason for which it could not be read.
-pub type Reading<T> = Result<T, String>;
+pub type Reading<T> = Result<T, FactError>;
+
+/// Reason why a fact could not be read. Files are named without the slash at their start.
+#[derive(Clone, Debug)]
+pub enum FactError {
+    Unreadable {
+        file: String,
+        source: Arc<io::Error>,
+    },
+    NotNumber {
+        file: String,
+        text: String,
+    },
+    MissingLine {
+        file: &'static str,
+        line: String,
+    },
+    /// A file that contains a binary number has another length.
+    WrongLength {
+        file: &'static str,
+        expected: usize,
+        length: usize,
+    },
+    /// The table of interrupts has no column of the CPU.
+    MissingCpu {
+        cpu: usize,
+    },
+    MissingStealTime,
+    /// The system has no interface for the fact.
+    NotReported,
+}
+
+impl FactError {
+    fn unreadable(file: &str, source: io::Error) -> Self {
+        Self::Unreadable { file: file.to_owned(), source: Arc::new(source) }
+    }
+
+    /// Returns whether more rights would be needed to read the fact.
+    pub fn is_permission_denied(&self) -> bool {
+        match self {
+            Self::Unreadable { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            _ => false,
+        }
+    }
+}
+
+impl From<&FactError> for FactError {
+    fn from(error: &FactError) -> Self {
+        error.clone()
+    }
+}
+
+impl fmt::Display for FactError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { file, source } => match source.kind() {
+                io::ErrorKind::NotFound => write!(f, "/{file}: not there"),
+                io::ErrorKind::PermissionDenied => write!(f, "/{file}: permission denied"),
+                _ => write!(f, "/{file}: {source}"),
+            },
+            Self::NotNumber { file, text } => write!(f, "/{file}: {text:?} is not a number"),
+            Self::MissingLine { file, line } => write!(f, "/{file}: no line {line:?}"),
+            Self::WrongLength { file, expected, length } => {
+                write!(f, "/{file}: expected {expected} bytes, got {length}")
+            }
+            Self::MissingCpu { cpu } => write!(f, "/proc/interrupts: no CPU {cpu}"),
+            Self::MissingStealTime => f.write_str("/proc/stat: no steal time"),
+            Self::NotReported => f.write_str("the system does not report it"),
+        }
+    }
+}
+
+impl std::error::Error for FactError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
 
 /// Facts about this process that are not read from files, and the tools to look for.
 #[derive(Clone, Debug, Default)]
@@ -173,7 +254,7 @@ impl Root<'_> {
     }
 
     fn bytes(&self, file: &str) -> Reading<Vec<u8>> {
-        std::fs::read(self.path(file)).map_err(|error| format_read_error(file, &error))
+        std::fs::read(self.path(file)).map_err(|error| FactError::unreadable(file, error))
     }
 
     fn text(&self, file: &str) -> Reading<String> {
@@ -182,7 +263,7 @@ impl Root<'_> {
 
     fn number<T: std::str::FromStr>(&self, file: &str) -> Reading<T> {
         let text = self.text(file)?;
-        text.parse().map_err(|_| format!("/{file}: {text:?} is not a number"))
+        text.parse().map_err(|_| FactError::NotNumber { file: file.to_owned(), text })
     }
 
     /// Reads a file that exists only with some option or hardware. Returns `None` if it does not
@@ -239,7 +320,7 @@ impl Root<'_> {
             Err(e) if e.kind() == io::ErrorKind::NotFound && self.path(cpu).is_dir() => {
                 return Ok(Vec::new());
             }
-            other => other.map_err(|error| format_read_error(directory, &error))?,
+            listed => listed.map_err(|error| FactError::unreadable(directory, error))?,
         };
         let mut states: Vec<IdleState> = Vec::new();
         for state in listed.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned())
@@ -261,26 +342,33 @@ impl Root<'_> {
             return Ok(None);
         }
         let bytes = self.bytes(FILE)?;
-        let value = bytes.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes));
-        value.map(Some).ok_or_else(|| format!("/{FILE}: expected 4 bytes, got {}", bytes.len()))
+        match bytes.first_chunk() {
+            Some(value) => Ok(Some(i32::from_ne_bytes(*value))),
+            None => Err(FactError::WrongLength { file: FILE, expected: 4, length: bytes.len() }),
+        }
     }
 
     /// Returns a soft limit of this process; `None` is unlimited.
     fn limit(&self, name: &str) -> Reading<Option<u64>> {
-        let limits = self.text("proc/self/limits")?;
+        const FILE: &str = "proc/self/limits";
+        let limits = self.text(FILE)?;
         let soft = limits.lines().find_map(|l| l.strip_prefix(name)?.split_whitespace().next());
-        let soft = soft.ok_or_else(|| format!("/proc/self/limits: no line {name:?}"))?;
+        let missing = || FactError::MissingLine { file: FILE, line: name.to_owned() };
+        let soft = soft.ok_or_else(missing)?;
         if soft == "unlimited" {
             return Ok(None);
         }
-        soft.parse().map(Some).map_err(|_| format!("/proc/self/limits: {soft:?} is not a number"))
+        let invalid = |_| FactError::NotNumber { file: FILE.to_owned(), text: soft.to_owned() };
+        soft.parse().map(Some).map_err(invalid)
     }
 
     fn capabilities(&self) -> Reading<u64> {
-        let status = self.text("proc/self/status")?;
-        let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
+        const FILE: &str = "proc/self/status";
+        const PREFIX: &str = "CapEff:";
+        let status = self.text(FILE)?;
+        let line = status.lines().find_map(|l| l.strip_prefix(PREFIX));
         let bits = line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-        bits.ok_or_else(|| "/proc/self/status: no line \"CapEff:\"".to_owned())
+        bits.ok_or_else(|| FactError::MissingLine { file: FILE, line: PREFIX.to_owned() })
     }
 
     fn interrupts(&self, cpu: usize) -> Reading<Interrupts> {
@@ -288,7 +376,7 @@ impl Root<'_> {
         let mut lines = table.lines();
         let heading: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
         let column = heading.iter().position(|name| *name == format!("CPU{cpu}"));
-        let column = column.ok_or_else(|| format!("/proc/interrupts: no CPU {cpu}"))?;
+        let column = column.ok_or(FactError::MissingCpu { cpu })?;
         let (mut handled, mut total) = (Vec::new(), 0);
         for line in lines {
             let Some((number, rest)) = line.split_once(':') else { continue };
@@ -316,7 +404,7 @@ impl Root<'_> {
         let times: Vec<f64> = times.take(8).filter_map(|n| n.parse().ok()).collect();
         let total: f64 = times.iter().sum();
         let stolen = times.get(7).filter(|_| total > 0.0);
-        stolen.map(|stolen| stolen / total).ok_or_else(|| "/proc/stat: no steal time".to_owned())
+        stolen.map(|stolen| stolen / total).ok_or(FactError::MissingStealTime)
     }
 
     /// Finds a program in `PATH` or in a system directory that only root has in it.
@@ -339,13 +427,4 @@ impl Root<'_> {
         let name = self.text("run/systemd/container").ok().filter(|name| !name.is_empty());
         name.or_else(|| marker.map(|(_, name)| name.to_owned()))
     }
-}
-
-fn format_read_error(file: &str, error: &io::Error) -> String {
-    let why = match error.kind() {
-        io::ErrorKind::NotFound => "not there".to_owned(),
-        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string(),
-    };
-    format!("/{file}: {why}")
 }

@@ -4,7 +4,7 @@ use cli::time::{format_share, format_time};
 use cli::words::prefix_or_empty;
 use engine::machine::os::cpu_list;
 
-use crate::doctor::facts::{MachineFacts, Reading};
+use crate::doctor::facts::{FactError, MachineFacts, Reading};
 use crate::doctor::file::{Item, Weight};
 
 use Weight::{Costs, Depends, Fine};
@@ -42,7 +42,7 @@ fn item(key: &str, name: &str, assessment: Reading<Assessment>) -> Item {
             key,
             name,
             value: None,
-            not_readable: Some(reason),
+            not_readable: Some(reason.to_string()),
             weight: Weight::Unknown,
             why: String::new(),
             change: None,
@@ -115,7 +115,7 @@ fn cpus(facts: &MachineFacts) -> Reading<Assessment> {
 
 fn cpuset(facts: &MachineFacts) -> Reading<Assessment> {
     let online = cpu_list(facts.online.as_ref()?);
-    let allowed = facts.process.affinity.as_ref().ok_or("the system does not report it")?;
+    let allowed = facts.process.affinity.as_ref().ok_or(FactError::NotReported)?;
     if allowed.len() >= online.len() {
         return Ok(assess("all CPUs", Fine, "This process may run anywhere."));
     }
@@ -229,7 +229,7 @@ fn sched_ext(facts: &MachineFacts) -> Reading<Assessment> {
 }
 
 fn timer_slack(facts: &MachineFacts) -> Reading<Assessment> {
-    let ns = facts.process.timer_slack_ns.ok_or("the system does not report it")?;
+    let ns = facts.process.timer_slack_ns.ok_or(FactError::NotReported)?;
     let value = format_time(i64::try_from(ns).unwrap_or(i64::MAX));
     Ok(if ns > 1_000 {
         let why = "Sleeps and waits with a timeout of normal threads may end that much later; timerfd, which OsInterval uses, does not.";
@@ -243,7 +243,7 @@ fn timer_slack(facts: &MachineFacts) -> Reading<Assessment> {
 
 fn timers(facts: &MachineFacts) -> Reading<Assessment> {
     let engine::machine::os::TimerSteps { timer_ns, .. } =
-        facts.process.timer_steps.ok_or("the system does not report it")?;
+        facts.process.timer_steps.ok_or(FactError::NotReported)?;
     let step = format_time(i64::try_from(timer_ns).unwrap_or(i64::MAX));
     Ok(match timer_ns {
         0..=1_000 => assess(
@@ -258,7 +258,7 @@ fn timers(facts: &MachineFacts) -> Reading<Assessment> {
 
 fn hz(facts: &MachineFacts) -> Reading<Assessment> {
     let engine::machine::os::TimerSteps { tick_ns, .. } =
-        facts.process.timer_steps.ok_or("the system does not report it")?;
+        facts.process.timer_steps.ok_or(FactError::NotReported)?;
     let tick = format_time(i64::try_from(tick_ns).unwrap_or(i64::MAX));
     let value = format!("{:.0}, one tick per {tick}", 1e9 / tick_ns.max(1) as f64);
     Ok(if tick_ns <= 1_000_000 {

@@ -76,7 +76,7 @@ fn tracer_obstacle(tool: &KnownTool, tracers: &Reading<String>) -> Option<String
     match tracers {
         Ok(names) if names.split_whitespace().any(|name| name == tracer) => None,
         Ok(_) => Some(format!("this kernel has no {tracer} tracer")),
-        Err(why) if why.ends_with("permission denied") => {
+        Err(why) if why.is_permission_denied() => {
             Some("only root can see the kernel's tracers".to_owned())
         }
         Err(why) => Some(format!("the kernel's tracers are not readable: {why}")),
