@@ -22,7 +22,7 @@ const REMOVAL_TIMEOUT: Duration = Duration::from_secs(2);
 static MEASUREMENT: StopRequest = StopRequest(Mutex::new(None));
 
 /// The result of installing the handler.
-static HANDLER: OnceLock<Result<(), String>> = OnceLock::new();
+static HANDLER: OnceLock<io::Result<()>> = OnceLock::new();
 
 /// The flag that stops a measurement, until it has been used.
 struct StopRequest(Mutex<Option<Arc<AtomicBool>>>);
@@ -48,7 +48,7 @@ impl StopRequest {
 /// Installs the handler for interrupts. Until [`stop_on_interrupt`] is called, an interrupt ends the
 /// process.
 pub fn install() {
-    HANDLER.get_or_init(|| watch_signals().map_err(|e| e.to_string()));
+    HANDLER.get_or_init(watch_signals);
 }
 
 /// Starts a thread that handles the signals.

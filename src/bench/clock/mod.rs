@@ -5,6 +5,7 @@ pub mod file;
 mod picture;
 mod view;
 
+use std::fmt;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
@@ -17,7 +18,7 @@ use benchloops::clocks::{
 use clap::Args;
 use cli::exit::{self, ExitStatus};
 use cli::terminal;
-use cli::units::{self, to_ns, to_signed_ns};
+use cli::units::{self, UnitError, to_ns, to_signed_ns};
 use engine::measure::cost::CostMeter;
 use files::fitness::{Fitness, Tally};
 use tach::Anchor;
@@ -58,12 +59,33 @@ pub struct BenchClockArgs {
     output: OutputArgs,
 }
 
-fn parse_span(text: &str) -> Result<Duration, String> {
-    let span = units::parse_duration(text)?;
-    if span.is_zero() {
-        Err(format!("invalid span {text:?}: expected at least 1ms"))
-    } else {
-        Ok(span)
+fn parse_span(text: &str) -> Result<Duration, SpanError> {
+    let span = units::parse_duration(text).map_err(SpanError::Duration)?;
+    if span.is_zero() { Err(SpanError::Zero { text: text.to_owned() }) } else { Ok(span) }
+}
+
+/// Reason why a text is not a time span of a comparison.
+#[derive(Debug)]
+enum SpanError {
+    Duration(UnitError),
+    Zero { text: String },
+}
+
+impl fmt::Display for SpanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Duration(source) => source.fmt(f),
+            Self::Zero { text } => write!(f, "invalid span {text:?}: expected at least 1ms"),
+        }
+    }
+}
+
+impl std::error::Error for SpanError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Duration(source) => Some(source),
+            Self::Zero { .. } => None,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The cases of the bench: in each workload with a length of the timeout, the control loop and the
 //! variants.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,6 +18,7 @@ use cli::units;
 
 use crate::bench::command::name;
 use crate::bench::harness::{self, Settings};
+use crate::bench::timeout::counts_program::CountsError;
 
 /// Batches of a round: enough for percentiles over batches, and few enough that the timestamps
 /// between them cost almost nothing.
@@ -114,16 +116,30 @@ pub fn timed_workloads(kinds: Vec<WorkloadKind>, args: WorkloadArgs<'_>) -> Vec<
 }
 
 /// Parses a percentage of messages. Returns `n` if one in `n` messages is meant, and 0 for none.
-pub fn parse_share(text: &str) -> Result<u64, String> {
+pub fn parse_share(text: &str) -> Result<u64, ShareError> {
     const MAX_MESSAGES: f64 = 10_000.0;
     let number = text.trim().trim_end_matches('%').trim();
     let percent = number.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
     match percent.map(|percent: f64| 100.0 / percent) {
         Some(f64::INFINITY) => Ok(0),
         Some(every) if every <= MAX_MESSAGES => Ok(every.round() as u64),
-        _ => Err(format!("invalid share {text:?}: expected 0, or 0.01% to 100%")),
+        _ => Err(ShareError { text: text.to_owned() }),
     }
 }
+
+/// A text that is not a share of messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareError {
+    text: String,
+}
+
+impl fmt::Display for ShareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invalid share {:?}: expected 0, or 0.01% to 100%", self.text)
+    }
+}
+
+impl std::error::Error for ShareError {}
 
 /// Returns the control loop, and every variant with every clock that it supports.
 ///
@@ -163,12 +179,12 @@ pub fn combinations(
 pub struct Case {
     pub job: Job,
     /// The operations of the variant, or the reason for which they were not counted.
-    pub counts: Result<OperationCounts, String>,
+    pub counts: Result<OperationCounts, CountsError>,
 }
 
 impl Case {
     pub fn new(job: Job) -> Self {
-        Self { job, counts: Err("the bench was interrupted".to_owned()) }
+        Self { job, counts: Err(CountsError::Interrupted) }
     }
 }
 

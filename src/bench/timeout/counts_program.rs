@@ -1,8 +1,11 @@
 //! Runs `osjitter-counts`, which is installed next to this program and counts the operations that a
 //! message causes.
 
-use std::io::{BufRead, BufReader, Write};
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
@@ -17,6 +20,49 @@ const JOB_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct CountsProgram {
     child: Child,
     results: Receiver<String>,
+}
+
+/// Reason why the operations of a case were not counted.
+#[derive(Clone, Debug)]
+pub enum CountsError {
+    /// The path of this program, next to which the other one is, is not known.
+    UnknownPath(Arc<io::Error>),
+    NotStarted {
+        program: PathBuf,
+        source: Arc<io::Error>,
+    },
+    /// The thread that reads the results could not be started.
+    NoReader(Arc<io::Error>),
+    NoCounts,
+    /// The bench ended before the case was reached.
+    Interrupted,
+}
+
+impl fmt::Display for CountsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownPath(source) => source.fmt(f),
+            Self::NotStarted { program, source } => {
+                write!(f, "cannot start {}: {source}", program.display())
+            }
+            Self::NoReader(source) => {
+                write!(f, "cannot start a thread that reads from {PROGRAM}: {source}")
+            }
+            Self::NoCounts => write!(f, "{PROGRAM} returned no counts"),
+            Self::Interrupted => f.write_str("the bench was interrupted"),
+        }
+    }
+}
+
+impl std::error::Error for CountsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::UnknownPath(source)
+            | Self::NotStarted { source, .. }
+            | Self::NoReader(source) => Some(source),
+            Self::NoCounts | Self::Interrupted => None,
+        }
+    }
 }
 
 /// Sends each line of the program, until one of both ends.
@@ -34,21 +80,23 @@ impl CountsProgram {
     /// # Errors
     ///
     /// Returns an error if the program cannot be started.
-    pub fn start() -> Result<Self, String> {
-        let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    pub fn start() -> Result<Self, CountsError> {
+        let program = std::env::current_exe().map_err(|e| CountsError::UnknownPath(Arc::new(e)))?;
         let program = program.with_file_name(format!("{PROGRAM}{}", std::env::consts::EXE_SUFFIX));
         let mut command = Command::new(&program);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child =
-            command.spawn().map_err(|e| format!("cannot start {}: {e}", program.display()))?;
+        let mut child = command
+            .spawn()
+            .map_err(|e| CountsError::NotStarted { program, source: Arc::new(e) })?;
         let (sender, results) = mpsc::channel();
         let stdout = child.stdout.take().expect("stdout is piped");
         // The thread ends with the program.
         let reader = std::thread::Builder::new().spawn(move || forward_lines(stdout, &sender));
         let program = Self { child, results };
-        reader
-            .map(|_| program)
-            .map_err(|e| format!("cannot start a thread that reads from {PROGRAM}: {e}"))
+        match reader {
+            Ok(_) => Ok(program),
+            Err(e) => Err(CountsError::NoReader(Arc::new(e))),
+        }
     }
 
     /// Counts the operations of a job.
@@ -56,12 +104,12 @@ impl CountsProgram {
     /// # Errors
     ///
     /// Returns an error if the program returns no counts in time.
-    pub fn count(&mut self, job: &Job) -> Result<OperationCounts, String> {
+    pub fn count(&mut self, job: &Job) -> Result<OperationCounts, CountsError> {
         let job = serde_json::to_string(job).expect("plain data") + "\n";
         let written = self.child.stdin.as_mut().expect("stdin is piped").write_all(job.as_bytes());
         let result = self.results.recv_timeout(JOB_TIMEOUT).ok().filter(|_| written.is_ok());
         let counts = result.and_then(|line| serde_json::from_str(&line).ok());
-        counts.ok_or_else(|| format!("{PROGRAM} returned no counts"))
+        counts.ok_or(CountsError::NoCounts)
     }
 }
 

@@ -33,7 +33,7 @@ use crate::bench::timeout::cases::{
     BATCHES, Case, LENGTHS, MAX_TIMERS, WorkloadArgs, WorkloadKind, combinations, id, parse_share,
     timed_workloads,
 };
-use crate::bench::timeout::counts_program::CountsProgram;
+use crate::bench::timeout::counts_program::{CountsError, CountsProgram};
 use crate::bench::timeout::file::{
     Counts, MeasuredVariant, MeasuredWorkload, Settings, TimeoutReport,
 };
@@ -164,9 +164,9 @@ fn measure(
 }
 
 fn count_operations(
-    program: &mut Result<CountsProgram, String>,
+    program: &mut Result<CountsProgram, CountsError>,
     job: &Job,
-) -> Result<OperationCounts, String> {
+) -> Result<OperationCounts, CountsError> {
     program.as_mut().map_err(|error| error.clone())?.count(job)
 }
 
