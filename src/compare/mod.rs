@@ -73,7 +73,8 @@ impl NamedSide {
         if detect(&text).is_some_and(|detected| is_verdict(detected.format)) {
             return GatedProgram::parse(file, &text, id.as_deref()).map(Self::Program);
         }
-        let report = interop::parse(&text).map_err(|error| error.context(file.display()))?;
+        let report = interop::parse(&text)
+            .map_err(|error| exit::Error::from(error).context(file.display()))?;
         Ok(Self::Run(Box::new(RunSide { file, id, report })))
     }
 }

@@ -20,7 +20,8 @@ const THREE_DIGITS: f64 = 1e-3;
 
 /// Reads one report and renders it in every format.
 pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
-    let report = costs.measure("read", || interop::parse(&text(bytes)?))?;
+    let report =
+        costs.measure("read", || interop::parse(&text(bytes)?).map_err(exit::Error::from))?;
     check_written(&report, costs);
     let options = RunOptions {
         samples: false,
@@ -115,7 +116,8 @@ fn check_log(report: &Report, log: &str) {
 /// Merges the report with another run of its plan, and compares its subjects with each other.
 pub fn several(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     const MAX_REPORTS: usize = 4;
-    let report = costs.measure("read", || interop::parse(&text(bytes)?))?;
+    let report =
+        costs.measure("read", || interop::parse(&text(bytes)?).map_err(exit::Error::from))?;
     let mut other = report.clone();
     other.started_utc = "2001-01-01T00:00:00Z".to_owned();
     other.plan.seed = !other.plan.seed;

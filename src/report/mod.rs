@@ -17,7 +17,8 @@ use files::find::Find;
 use files::gate::calibration::Calibration;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::Verdict;
-use interop::detect::{FileFormat, detect};
+use interop::detect::detect;
+use interop::file_format::FileFormat;
 use interop::fleet::{self, Fleet};
 use interop::pair;
 
@@ -89,7 +90,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
         }
         join(read_all(&files, first, |text| render(text, args))?, args.format)?
     } else {
-        let parse = |text: &str| interop::parse_in_unit(text, args.unit);
+        let parse = |text: &str| Ok(interop::parse_in_unit(text, args.unit)?);
         let reports = read_all(&files, first, parse)?;
         if args.reference {
             return Err(Error::usage("--reference goes with the file of osjitter bench timeout"));

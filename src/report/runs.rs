@@ -74,7 +74,7 @@ pub const FORMATS: [Offer<Runs>; 16] = [
     (Format::Html, |runs| Ok(Rendering::Text(html::page(&runs.reports)))),
     (Format::Csv, |runs| Ok(Rendering::Text(runs.csv()))),
     (Format::Hgrm, |runs| runs.distribution().map(Rendering::Text)),
-    (Format::Hlog, |runs| hlog::write(single(&runs.reports)?).map(Rendering::Text)),
+    (Format::Hlog, |runs| Ok(Rendering::Text(hlog::write(single(&runs.reports)?)?))),
     (Format::CyclictestJson, |runs| {
         let resolution = runs.options.resolution.unwrap_or_default();
         Ok(Rendering::Text(cyclictest::write(single(&runs.reports)?, resolution)))
@@ -153,7 +153,7 @@ impl Runs {
             selected.retain(|entry| *id == entry.name() || *id == entry.subject.name);
         }
         match selected.as_slice() {
-            [entry] => hgrm::write(entry.subject),
+            [entry] => Ok(hgrm::write(entry.subject)?),
             _ => Err(usage!(
                 "hgrm holds one distribution: choose with --subject one of {}",
                 names.join(", ")
@@ -183,11 +183,11 @@ impl Runs {
     #[cfg(feature = "parquet")]
     fn parquet(&self) -> Result<Vec<u8>> {
         use interop::parquet;
-        if self.options.samples {
-            parquet::samples(&self.reports)
+        Ok(if self.options.samples {
+            parquet::samples(&self.reports)?
         } else {
-            parquet::summary(&self.reports)
-        }
+            parquet::summary(&self.reports)?
+        })
     }
 
     #[cfg(not(feature = "parquet"))]

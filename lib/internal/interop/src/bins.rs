@@ -4,20 +4,21 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cli::exit::{Error, Result, usage};
 use cli::time::format_time;
 use files::histogram;
 use files::report::{Histogram, MAX_COUNT, MAX_NS, Overflow, Status, Subject, Summary, Warning};
 use jitterstat::stats::{Interval, quantile};
+use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 
+use crate::import_error::{ImportReason, Result};
 use crate::imported::{self, ImportedReport, MissedTicks, warning};
 
 /// Maximum number of bins of one histogram; cyclictest has at most 1,000,000.
 const MAX_BINS: usize = 1 << 20;
 
 /// Bins in the form `{"bin": count}` of these tools.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct RawBins(pub BTreeMap<u64, u64>);
 
 impl RawBins {
@@ -28,18 +29,16 @@ impl RawBins {
     /// counters can hold.
     pub fn collect<E>(
         mut next: impl FnMut() -> std::result::Result<Option<(u64, u64)>, E>,
-        error: impl Fn(String) -> E,
+        error: impl Fn(ImportReason) -> E,
     ) -> std::result::Result<Self, E> {
         let (mut bins, mut total) = (BTreeMap::new(), 0_u64);
         while let Some((bin, count)) = next()? {
             total = total.saturating_add(count);
             if bins.insert(bin, count).is_some() {
-                return Err(error(format!("bin {bin} comes twice")));
+                return Err(error(ImportReason::RepeatedBin { bin }));
             }
             if bins.len() > MAX_BINS || total > MAX_COUNT {
-                return Err(error(format!(
-                    "more than {MAX_BINS} bins or {MAX_COUNT} values in one histogram"
-                )));
+                return Err(error(ImportReason::TooManyValues { max_bins: MAX_BINS }));
             }
         }
         Ok(Self(bins))
@@ -101,9 +100,7 @@ impl BinnedValues {
         let in_bins: u64 = raw.0.values().sum();
         let count = stated.count.unwrap_or(in_bins);
         if in_bins > count || count > MAX_COUNT {
-            return Err(usage!(
-                "the bins contain {in_bins} values, but the stated count is {count}"
-            ));
+            return Err(ImportReason::WrongCount { in_bins, stated: count }.into());
         }
         if count == 0 {
             return Ok(None);
@@ -118,10 +115,11 @@ impl BinnedValues {
             |mean: &f64| *mean >= range_ns.lower as f64 && *mean <= range_ns.upper as f64;
         let stated_mean = stated.mean.map(|mean| mean * unit_ns as f64).filter(possible);
         let mean = stated_mean.or_else(|| computed_mean(&bins, above, range_ns.upper));
-        let mean = mean.ok_or_else(|| match stated.mean {
-            Some(mean) => usage!("invalid mean {mean}: expected a time from minimum to maximum"),
-            None => Error::usage("the mean is missing"),
-        })?;
+        let mean = match (mean, stated.mean) {
+            (Some(mean), _) => mean,
+            (None, Some(mean)) => return Err(ImportReason::ImpossibleMean { mean }.into()),
+            (None, None) => return Err(ImportReason::MissingFigure { figure: "mean" }.into()),
+        };
         let mean_ns = (mean as i64).clamp(range_ns.lower, range_ns.upper);
         let is_mean_computed = stated_mean.is_none();
         Ok(Some(Self { bins, above, range_ns, mean_ns, is_mean_computed }))
@@ -205,7 +203,7 @@ impl BinnedValues {
 fn nanoseconds(value: u64, unit_ns: u64) -> Result<i64> {
     let ns = value.checked_mul(unit_ns).filter(|&ns| ns <= MAX_NS);
     ns.and_then(|ns| i64::try_from(ns).ok())
-        .ok_or_else(|| usage!("invalid time {value}: expected at most {MAX_NS} ns"))
+        .ok_or_else(|| ImportReason::InvalidTime { time: value.to_string() }.into())
 }
 
 /// Returns the smallest and the largest value, as stated or from the bins.
@@ -217,17 +215,16 @@ fn value_range(
 ) -> Result<Interval<i64>> {
     let first = bins.first().map(|(value, _)| *value);
     let last = bins.last().map(|(value, _)| *value).filter(|_| above == 0);
-    let missing = |figure: &str| usage!("the {figure} is missing");
+    let missing = |figure: &'static str| ImportReason::MissingFigure { figure };
     let lower = min.or(first).ok_or_else(|| missing("minimum"))?;
     let upper = max.or(last).ok_or_else(|| missing("maximum"))?;
     let is_outside = |(value, _): &&(i64, u64)| !(lower..=upper).contains(value);
     if let Some((value, _)) = bins.iter().find(is_outside) {
-        return Err(usage!(
-            "there are values in bin {value} ns, outside of the stated minimum {lower} ns and maximum {upper} ns"
-        ));
+        let (bin_ns, min_ns, max_ns) = (*value, lower, upper);
+        return Err(ImportReason::ValuesOutsideRange { bin_ns, min_ns, max_ns }.into());
     }
     if lower > upper {
-        return Err(usage!("the minimum {lower} ns is above the maximum {upper} ns"));
+        return Err(ImportReason::ReversedRange { min_ns: lower, max_ns: upper }.into());
     }
     Ok(Interval { lower, upper })
 }

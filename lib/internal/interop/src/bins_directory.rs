@@ -8,6 +8,7 @@ use cli::exit::{Error, Result};
 use cli::file_io;
 use cli::file_io::FileIdentity;
 
+use crate::import_error::UnreadablePath;
 use crate::pair::split_path;
 
 /// The files of bins below a directory.
@@ -17,8 +18,8 @@ pub struct FoundFiles {
     pub pairs: BTreeSet<PathBuf>,
     /// Whether other files or directories had been found before.
     pub has_known_files: bool,
-    /// Reasons why files, or the targets of links, cannot be read.
-    pub unreadable: Vec<String>,
+    /// Files, and targets of links, that cannot be read.
+    pub unreadable: Vec<UnreadablePath>,
 }
 
 /// A search through any number of directories.
@@ -74,8 +75,8 @@ impl BinsSearch {
             (Ok(meta), Ok(identity)) => (meta, identity),
             // Something that was removed after its directory was listed.
             (Err(e), _) if e.kind() == ErrorKind::NotFound && !path.is_symlink() => return,
-            (Err(e), _) | (_, Err(e)) => {
-                self.found.unreadable.push(format!("cannot read {}: {e}", path.display()));
+            (Err(source), _) | (_, Err(source)) => {
+                self.found.unreadable.push(UnreadablePath { path, source });
                 return;
             }
         };
@@ -125,7 +126,7 @@ mod tests {
         assert_eq!(pairs, [Path::new("a/b/file"), Path::new("a/b/own")]);
         assert!(linked.ends_with("linked"), "one of the two links: {linked:?}");
         assert_eq!(found.unreadable.len(), 1);
-        assert!(found.unreadable[0].contains("broken"), "{:?}", found.unreadable);
+        assert!(found.unreadable[0].path.ends_with("broken"), "{:?}", found.unreadable);
         let again = search.find(&log).unwrap();
         assert!(again.pairs.is_empty() && again.has_known_files, "{again:?}");
     }

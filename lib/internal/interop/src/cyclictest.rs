@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use cli::exit::Result;
 use cli::units;
 use files::file::to_indented_json;
 use files::report::{MAX_NS, Report, Subject, Warning};
@@ -13,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::getopt::{Found, Options};
+use crate::import_error::{ImportPlace, Result};
 use crate::imported::{
     check_count, clock, json, no_cost, no_rounds, rfc3339, rounded, subject, unknown_period,
     warning,
@@ -95,7 +95,7 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
             mean: thread.avg,
         };
         let values = BinnedValues::new(&thread.histogram, &stated, unit_ns)
-            .map_err(|e| e.context(format!("thread.{name}")))?;
+            .map_err(|e| e.at(ImportPlace::Entry { object: "thread", number: *name }))?;
         let mut subject = subject(id, TOOL, period_ns);
         subject.cpu = thread.cpu.and_then(|cpu| u64::try_from(cpu).ok());
         bins::add_subject(&mut imported, subject, values, HINT);

@@ -7,11 +7,11 @@
 
 use std::collections::BTreeMap;
 
-use cli::exit::{Error, Result, usage};
 use files::report::{Report, Warning};
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::cyclictest::{HINT, TOOL, missed_warning, thread_id};
+use crate::import_error::{ImportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
     ImportedReport, check_count, clock, no_cost, no_rounds, rounded, strip_escapes, subject,
     unknown_host, unknown_period, warning,
@@ -160,7 +160,7 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
     for (&number, figures) in &output.threads {
         let period_ns = figures.period_us.and_then(|us| us.checked_mul(1_000));
         let values = output.values(number, figures, unit_ns);
-        let values = values.map_err(|e| e.context(format!("thread {number}")))?;
+        let values = values.map_err(|e| e.at(ImportPlace::Thread(number)))?;
         let subject = subject(thread_id(number, period_ns), TOOL, period_ns);
         bins::add_subject(&mut imported, subject, values, HINT);
     }
@@ -179,7 +179,7 @@ impl Output {
             return match parse_row(line) {
                 Some(row) => self.add_row(n, row),
                 None if !self.has_title => Ok(()),
-                None => Err(usage!("invalid row in line {n}: {line:?}")),
+                None => Err(ImportReason::InvalidRow { line: n, text: line.to_owned() }.into()),
             };
         }
         self.has_title |= line == TITLE;
@@ -238,7 +238,7 @@ impl Output {
             self.columns = vec![BTreeMap::new(); counts.len()];
         }
         if self.columns.len() != counts.len() || self.last_row.is_some_and(|last| last >= latency) {
-            return Err(usage!("the row in line {n} does not continue the histogram"));
+            return Err(ImportReason::UnorderedRow { line: n }.into());
         }
         self.last_row = Some(latency);
         for (column, count) in self.columns.iter_mut().zip(counts) {
@@ -251,16 +251,13 @@ impl Output {
 
     /// Checks that the histogram is complete and belongs to the figures below it.
     fn check_columns(&self) -> Result<()> {
+        const CUT_OFF: ImportReason = ImportReason::CutOff { before: "\"# Min Latencies\"" };
         if self.threads.is_empty() {
-            return Err(Error::usage("it was cut off before \"# Min Latencies\""));
+            return Err(CUT_OFF.into());
         }
         let Some(threads) = self.thread_count else {
             let is_cut = !self.columns.is_empty();
-            return if is_cut {
-                Err(Error::usage("it was cut off before \"# Min Latencies\""))
-            } else {
-                Ok(())
-            };
+            return if is_cut { Err(CUT_OFF.into()) } else { Ok(()) };
         };
         let columns = self.columns.len();
         // With -H, the last column is the sum of several threads.
@@ -268,11 +265,9 @@ impl Output {
             return Ok(());
         }
         if columns == 0 {
-            return Err(Error::usage(
-                "the rows of the histogram are missing; keep the whole output of -h",
-            ));
+            return Err(ImportReason::MissingRows.into());
         }
-        Err(usage!("the histogram has {columns} columns for {threads} threads"))
+        Err(ImportReason::WrongThreadCount { columns, threads }.into())
     }
 
     fn warnings(&self, unit: Option<Unit>) -> Vec<Warning> {
@@ -306,7 +301,7 @@ impl Output {
         let column = usize::try_from(number).ok().and_then(|number| self.columns.get(number));
         let column = column.or_else(|| self.values.get(&number));
         let mut bins = column.into_iter().flatten().map(|(&value, &count)| (value, count));
-        let raw = RawBins::collect(|| Ok(bins.next()), Error::usage)?;
+        let raw = RawBins::collect(|| Ok(bins.next()), ImportError::from)?;
         let in_bins: u64 = raw.0.values().sum();
         if self.columns.is_empty() && in_bins > 0 {
             // The lines of -v have every value, which they alone describe.
@@ -316,9 +311,7 @@ impl Output {
         let is_covered = figures.max.zip(self.last_row).is_some_and(|(max, last)| max <= last);
         let overflow = figures.overflow.or_else(|| is_covered.then_some(0));
         let count = overflow.and_then(|overflow| in_bins.checked_add(overflow));
-        let count = count.or(figures.cycles).ok_or_else(|| {
-            Error::usage("the number of values is unknown without \"# Histogram Overflows\"")
-        })?;
+        let count = count.or(figures.cycles).ok_or(ImportReason::UnknownValueCount)?;
         let mean = figures.mean.map(|mean| mean as f64);
         let stated = StatedFigures { count: Some(count), min: figures.min, max: figures.max, mean };
         BinnedValues::new(&raw, &stated, unit_ns)

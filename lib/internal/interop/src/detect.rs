@@ -3,10 +3,9 @@
 //! The detector reads the beginning of a file once. It returns one format with the reason, so that
 //! only the reader of that format reports errors. Names of files and programs play no role.
 
-use std::fmt;
-
 use jitterstat::series;
 
+use crate::file_format::{Detection, Evidence, FileFormat};
 use crate::imported::strip_escapes;
 use crate::{cyclictest_text, hgrm, hlog, hwlatdetect, oslat_text, rtla};
 
@@ -14,92 +13,7 @@ use crate::{cyclictest_text, hgrm, hlog, hwlatdetect, oslat_text, rtla};
 /// a text are within it.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Maximum number of characters of a line that is quoted as the reason.
-const MAX_QUOTE: usize = 40;
-
-/// The formats that are read, for a file in none of them.
-pub const READABLE: &str = "JSON of osjitter, bins as CSV, --json or the output of cyclictest and oslat, results.json \
-                            of jitterdebugger, the output of hwlatdetect, the histograms of rtla timerlat hist and rtla \
-                            osnoise hist, and logs and percentile distributions of HdrHistogram";
-
-/// A recognized format.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FileFormat {
-    /// JSON of osjitter with this schema.
-    Osjitter {
-        schema: String,
-    },
-    /// Bins as CSV.
-    Bins,
-    /// JSON of a program of rt-tests.
-    RtTests,
-    /// Text of cyclictest.
-    CyclictestText,
-    /// Text of oslat.
-    OslatText,
-    Jitterdebugger,
-    Hwlatdetect,
-    Rtla,
-    Hlog,
-    /// A percentile distribution of HdrHistogram.
-    Hgrm,
-    /// A format that has no histogram or no stable text, and what to give instead.
-    Unsupported {
-        name: &'static str,
-        remedy: &'static str,
-    },
-}
-
-impl FileFormat {
-    /// Whether a file in this format may leave out the unit of its values.
-    pub fn may_lack_unit(&self) -> bool {
-        matches!(self, Self::Hlog | Self::Hgrm | Self::CyclictestText)
-    }
-
-    /// Returns the name of the format with its article, for a sentence.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Osjitter { .. } => "a file of osjitter",
-            Self::Bins => "a file of bins",
-            Self::RtTests => "a result of rt-tests",
-            Self::CyclictestText => "the output of cyclictest",
-            Self::OslatText => "the output of oslat",
-            Self::Jitterdebugger => "a result of jitterdebugger",
-            Self::Hwlatdetect => "the output of hwlatdetect",
-            Self::Rtla => "a histogram of rtla",
-            Self::Hlog => "an HdrHistogram log",
-            Self::Hgrm => "a percentile distribution of HdrHistogram",
-            Self::Unsupported { name, .. } => name,
-        }
-    }
-}
-
-/// A format with the reason for which it was recognized.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Detection {
-    pub format: FileFormat,
-    pub evidence: Evidence,
-}
-
-/// The part of a file that is typical of its format.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Evidence {
-    /// A line, with its number and its beginning.
-    Line(usize, String),
-    /// Keys of a JSON object.
-    Keys(&'static str),
-    /// The key `schema`.
-    Schema,
-}
-
-impl fmt::Display for Evidence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Line(number, text) => write!(f, "line {number} begins with {text:?}"),
-            Self::Keys(keys) => write!(f, "it has the keys {keys}"),
-            Self::Schema => f.write_str("it has the key \"schema\""),
-        }
-    }
-}
+const MAX_EXCERPT: usize = 40;
 
 /// Recognizes the format of a text; `None` if it is unknown.
 pub fn detect(text: &str) -> Option<Detection> {
@@ -108,7 +22,7 @@ pub fn detect(text: &str) -> Option<Detection> {
         let line = head.lines().next().unwrap_or_default();
         return Some(Detection {
             format: FileFormat::Bins,
-            evidence: Evidence::Line(1, quote(line)),
+            evidence: Evidence::Line(1, excerpt(line)),
         });
     }
     if is_json_object(head) {
@@ -139,7 +53,7 @@ fn detect_line(number: usize, line: &str, next: &str) -> Option<Detection> {
     // Some tools write colours, or move the cursor.
     let line = strip_escapes(line).split('\u{1b}').next().unwrap_or_default().trim();
     let format = line_format(line, next)?;
-    Some(Detection { format, evidence: Evidence::Line(number, quote(line)) })
+    Some(Detection { format, evidence: Evidence::Line(number, excerpt(line)) })
 }
 
 /// Returns the beginning of a text.
@@ -157,8 +71,8 @@ pub fn is_json_object(text: &str) -> bool {
 }
 
 /// Returns the beginning of a line.
-pub fn quote(line: &str) -> String {
-    line.chars().take(MAX_QUOTE).collect()
+pub fn excerpt(line: &str) -> String {
+    line.chars().take(MAX_EXCERPT).collect()
 }
 
 /// Returns the format of a text with this line.

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cli::exit::{Error, Result, usage};
+use cli::exit::{self, usage};
 use cli::file_io;
 use cli::file_io::TextReader;
 use cli::units;
@@ -18,6 +18,7 @@ use files::bins::{
 use files::report::{MAX_COUNT, Report, Status, Subject, Warning};
 
 use crate::bins_directory::BinsSearch;
+use crate::import_error::{DamagedFile, ImportReason, Result};
 use crate::imported::{
     ImportedReport, check_count, clock, no_cost, subject, unknown_host, warning,
 };
@@ -49,7 +50,7 @@ impl PairFiles {
         path.map_or(String::new(), |path| path.display().to_string())
     }
 
-    fn read(&self) -> Result<Vec<Interval>> {
+    fn read(&self) -> exit::Result<Vec<Interval>> {
         let rows = |path: &Option<PathBuf>, read: Read| {
             path.as_deref().map_or(Ok(Vec::new()), |path| rows(path, read))
         };
@@ -63,14 +64,13 @@ impl PairFiles {
 #[derive(Debug, Default)]
 struct DamagedFiles {
     count: usize,
-    /// Message about the first of them.
-    first: Option<String>,
+    first: Option<DamagedFile>,
 }
 
 impl DamagedFiles {
-    fn add(&mut self, error: &impl ToString) {
+    fn add(&mut self, file: DamagedFile) {
         self.count += 1;
-        self.first.get_or_insert_with(|| error.to_string());
+        self.first.get_or_insert(file);
     }
 }
 
@@ -100,7 +100,7 @@ impl Fleet {
     /// # Errors
     /// Returns an error if a directory has no file of bins, if a file that was given is damaged, or if
     /// an interval occurs twice. Damaged files in a directory are left out and reported.
-    pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
+    pub fn read<P: AsRef<Path>>(paths: &[P]) -> exit::Result<Self> {
         let mut sum = Sum::default();
         let pairs = find_pairs(paths, &mut sum.damaged)?;
         for files in pairs.values() {
@@ -108,18 +108,16 @@ impl Fleet {
                 Ok(intervals) => intervals
                     .iter()
                     .try_for_each(|interval| sum.add(interval))
-                    .map_err(|e| e.context(files.name()))?,
-                Err(error) if files.is_found => sum.damaged.add(&error),
+                    .map_err(|e| exit::Error::from(e).context(files.name()))?,
+                Err(error) if files.is_found => sum.damaged.add(DamagedFile::Invalid(error)),
                 Err(error) => return Err(error),
             }
         }
-        let single = paths.first().filter(|_| paths.len() == 1);
-        sum.finish().map_err(|e| {
-            single.map_or_else(
-                || Error::usage(e.to_string()),
-                |path| usage!("{}: {e}", path.as_ref().display()),
-            )
-        })
+        let fleet = sum.finish().map_err(exit::Error::from);
+        match paths {
+            [path] => fleet.map_err(|e| e.context(path.as_ref().display())),
+            _ => fleet,
+        }
     }
 
     /// Reads the text of one file.
@@ -133,7 +131,8 @@ impl Fleet {
             read_bins(text)
         };
         let mut sum = Sum::default();
-        read.map_err(|e| usage!("{e}"))?.iter().try_for_each(|interval| sum.add(interval))?;
+        let intervals = read.map_err(|error| ImportReason::Bins(Box::new(error)))?;
+        intervals.iter().try_for_each(|interval| sum.add(interval))?;
         sum.finish()
     }
 
@@ -151,7 +150,9 @@ impl Fleet {
         let ticks =
             |i: &Interval| i.facts.as_ref().map_or(0, |facts| facts.ticks.planned).max(i.count());
         match sums.iter().find(|interval| ticks(interval) > MAX_COUNT) {
-            Some(over) => Err(usage!("{}: more than {MAX_COUNT} ticks together", over.key)),
+            Some(over) => {
+                Err(ImportReason::TooManyTicks { key: Box::new(over.key.clone()) }.into())
+            }
             None => Ok(sums),
         }
     }
@@ -267,7 +268,7 @@ fn has_early_ticks(interval: &Interval) -> bool {
 }
 
 /// Finds the pairs that paths mean, each once. Adds what cannot be read to `damaged`.
-fn find_pairs<P: AsRef<Path>>(paths: &[P], damaged: &mut DamagedFiles) -> Result<Pairs> {
+fn find_pairs<P: AsRef<Path>>(paths: &[P], damaged: &mut DamagedFiles) -> exit::Result<Pairs> {
     let (mut pairs, mut search) = (Pairs::new(), BinsSearch::default());
     for path in paths.iter().map(AsRef::as_ref) {
         if path.is_dir() {
@@ -279,7 +280,9 @@ fn find_pairs<P: AsRef<Path>>(paths: &[P], damaged: &mut DamagedFiles) -> Result
                     path.display()
                 ));
             }
-            found.unreadable.iter().for_each(|reason| damaged.add(reason));
+            for path in found.unreadable {
+                damaged.add(DamagedFile::Unreadable(path));
+            }
             for pair in found.pairs {
                 let files = PairFiles { is_found: true, ..PairFiles::find(&pair) };
                 pairs.entry(pair).or_insert(files);
@@ -303,7 +306,7 @@ fn keep_shown_labels(key: &mut Key) {
 type Read = fn(TextReader) -> std::result::Result<Vec<Interval>, BinsError>;
 
 /// Reads the rows of a file while it is unpacked, since its text can be much larger than the file.
-fn rows(path: &Path, read: Read) -> Result<Vec<Interval>> {
+fn rows(path: &Path, read: Read) -> exit::Result<Vec<Interval>> {
     let text = if path.extension().is_some_and(|ending| ending == "parquet") {
         parquet(path).map_err(|e| e.context(path.display()))?
     } else {
@@ -313,15 +316,15 @@ fn rows(path: &Path, read: Read) -> Result<Vec<Interval>> {
 }
 
 #[cfg(feature = "parquet")]
-fn parquet(path: &Path) -> Result<TextReader> {
+fn parquet(path: &Path) -> exit::Result<TextReader> {
     let file_bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
     let rows = crate::parquet::CsvReader::open(path)?;
     TextReader::from_decoder(Box::new(rows), file_bytes).map_err(|e| usage!("{e}"))
 }
 
 #[cfg(not(feature = "parquet"))]
-fn parquet(_: &Path) -> Result<TextReader> {
-    Err(Error::usage(crate::pair::NO_PARQUET))
+fn parquet(_: &Path) -> exit::Result<TextReader> {
+    Err(exit::Error::usage(crate::import_error::NO_PARQUET))
 }
 
 /// Returns the file of a pair with the first ending that exists.
@@ -351,10 +354,8 @@ impl Sum {
         let mut hasher = DefaultHasher::new();
         interval.key.hash(&mut hasher);
         if !self.seen.insert(hasher.finish()) {
-            return Err(usage!(
-                "{} is also in another file: give each interval once",
-                interval.key
-            ));
+            let key = Box::new(interval.key.clone());
+            return Err(ImportReason::RepeatedInterval { key }.into());
         }
         self.count += 1;
         self.without_facts += usize::from(interval.facts.is_none());
@@ -364,16 +365,13 @@ impl Sum {
 
     fn finish(self) -> Result<Fleet> {
         let (count, without_facts, cut) = (self.count, self.without_facts, self.cut);
-        if let Some(first) = self.damaged.first.as_ref().filter(|_| count == 0) {
-            return Err(usage!("nothing to show: {first}"));
-        }
         if count == 0 {
-            let why = if cut > 0 {
-                "the rows of its .intervals files have no bins"
-            } else {
-                "it contains no interval"
+            let reason = match self.damaged.first {
+                Some(first) => ImportReason::OnlyDamagedFiles(Box::new(first)),
+                None if cut > 0 => ImportReason::MissingBins,
+                None => ImportReason::NoInterval,
             };
-            return Err(usage!("nothing to show: {why}"));
+            return Err(reason.into());
         }
         let (intervals, damaged) = (self.fold.finish(), self.damaged);
         Ok(Fleet { intervals, count, without_facts, cut, damaged })

@@ -6,11 +6,11 @@
 
 use std::fmt::Write as _;
 
-use cli::exit::{Error, Result, usage};
 use files::histogram;
 use files::report::{MAX_COUNT, MAX_NS, Report, Subject, Warning};
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
+use crate::import_error::{ExportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
     ImportedReport, check_count, clock, no_cost, no_rounds, subject, unknown_host, unknown_period,
     warning,
@@ -37,10 +37,14 @@ const STEPS_PER_HALF: u32 = 5;
 ///
 /// # Errors
 /// Returns an error if the subject has no valid histogram.
-pub fn write(subject: &Subject) -> Result<String> {
-    let stored =
-        subject.histogram.as_ref().ok_or_else(|| usage!("{} has no histogram", subject.id))?;
-    let histogram = histogram::unpack(stored).map_err(|e| usage!("{}: {e}", subject.id))?;
+pub fn write(subject: &Subject) -> std::result::Result<String, ExportError> {
+    let Some(stored) = &subject.histogram else {
+        return Err(ExportError::MissingHistogram { subject: subject.id.clone() });
+    };
+    let histogram = histogram::unpack(stored).map_err(|error| ExportError::InvalidHistogram {
+        subject: subject.id.clone(),
+        source: Box::new(error),
+    })?;
     let mut text = String::from("       Value     Percentile TotalCount 1/(1-Percentile)\n\n");
     let mut total = 0_u64;
     for step in histogram.iter_quantiles(STEPS_PER_HALF) {
@@ -108,7 +112,7 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
     };
     for (number, table) in (1..).zip(&tables) {
         let id = if number == 1 { FIRST.to_owned() } else { format!("{FIRST}-{number}") };
-        let values = table.values(unit_ns).map_err(|e| e.context(&id))?;
+        let values = table.values(unit_ns).map_err(|e| e.at(ImportPlace::Subject(id.clone())))?;
         bins::add_subject(&mut imported, subject(id, TOOL, None), values, HINT);
     }
     Ok(imported.report())
@@ -129,11 +133,11 @@ fn parse_tables(text: &str) -> Result<Vec<Table>> {
         if is_heading(line) {
             tables.push(Table::default());
         } else if let Some(table) = tables.last_mut() {
-            table.add(line).map_err(|e| e.context(format!("line {n}")))?;
+            table.add(line).map_err(|e| e.at(ImportPlace::Line(n)))?;
         }
     }
     if tables.iter().any(|table| !table.is_complete && !table.is_empty()) {
-        return Err(Error::usage("it was cut off before the row of 100 %"));
+        return Err(ImportReason::CutOff { before: "the row of 100 %" }.into());
     }
     Ok(tables)
 }
@@ -149,7 +153,8 @@ impl Table {
         if let Some(figures) = line.strip_prefix("#[") {
             self.add_figures(figures.trim_end_matches(']'));
         } else if line.starts_with(|c: char| c.is_ascii_digit()) && !self.is_complete {
-            self.add_row(line).ok_or_else(|| usage!("invalid row {line:?}"))?;
+            let invalid = || ImportReason::InvalidPercentileRow { text: line.to_owned() };
+            self.add_row(line).ok_or_else(invalid)?;
         }
         Ok(())
     }
@@ -224,7 +229,7 @@ fn nanoseconds(value: f64, unit_ns: u64) -> Result<u64> {
     if (0.0..=MAX_NS as f64).contains(&ns) {
         Ok(ns as u64)
     } else {
-        Err(usage!("invalid time {value}: expected at most {MAX_NS} ns"))
+        Err(ImportReason::InvalidTime { time: value.to_string() }.into())
     }
 }
 

@@ -2,11 +2,11 @@
 //! old versions a kernel module, found while it occupied a CPU with interrupts disabled, so that
 //! only hardware, firmware or a hypervisor can have caused them.
 
-use cli::exit::{Error, Result, usage};
 use files::report::{MAX_NS, Report, Status, Summary, Warning};
 use jitterstat::stats::Interval;
 use jitterstat::stats::quantile::nearest_rank;
 
+use crate::import_error::{ImportReason, Result};
 use crate::imported::{
     ImportedReport, MissedTicks, clock, no_cost, no_rounds, subject, summary, unknown_host, warning,
 };
@@ -54,7 +54,8 @@ fn samples(text: &str) -> Result<Vec<i64>> {
         };
         let gap_ns = gap_us.and_then(|us: i64| us.checked_mul(NS_PER_US));
         let plausible = gap_ns.filter(|gap| (0..=MAX_NS as i64).contains(gap));
-        gaps.push(plausible.ok_or_else(|| usage!("invalid sample in line {n}: {line:?}"))?);
+        let invalid = || ImportReason::InvalidSample { line: n, text: line.to_owned() };
+        gaps.push(plausible.ok_or_else(invalid)?);
     }
     gaps.sort_unstable();
     Ok(gaps)
@@ -113,10 +114,10 @@ pub(super) fn read(text: &str) -> Result<Report> {
 fn check_complete(text: &str, listed: usize) -> Result<()> {
     let is_output = text.lines().any(|line| line.trim_start().starts_with("hwlatdetect:"));
     match labelled_number(text, "Samples recorded:") {
-        None if is_output => Err(Error::usage("it was cut off before \"Samples recorded\"")),
-        Some(recorded) if recorded != listed as i64 => Err(usage!(
-            "it recorded {recorded} samples, but lists {listed}; give the file of its option --report instead"
-        )),
+        None if is_output => Err(ImportReason::CutOff { before: "\"Samples recorded\"" }.into()),
+        Some(recorded) if recorded != listed as i64 => {
+            Err(ImportReason::WrongSampleCount { recorded, listed }.into())
+        }
         _ => Ok(()),
     }
 }

@@ -3,7 +3,6 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cli::exit::{Result, usage};
 use files::file::read_json;
 use files::report::{
     Clock, Distribution, Host, MAX_NS, MAX_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status,
@@ -12,6 +11,8 @@ use files::report::{
 use files::subjects::SPINNING_CONTROL;
 use jitterstat::stats::{Interval, quantile};
 use serde::Deserialize;
+
+use crate::import_error::{ImportReason, Result};
 
 /// The understood content of a foreign file. A value is `None` if the file does not state it; only
 /// [`ImportedReport::report`] decides how a report expresses that.
@@ -40,17 +41,17 @@ pub(super) fn rfc3339(at: SystemTime) -> Option<String> {
 }
 
 /// Checks the number of threads, CPUs or subjects.
-pub(super) fn check_count(at: &str, n: usize) -> Result<()> {
-    if n > MAX_SUBJECTS {
-        Err(usage!("{at}: {n} entries, expected at most {MAX_SUBJECTS}"))
+pub(super) fn check_count(entry: &'static str, count: usize) -> Result<()> {
+    if count > MAX_SUBJECTS {
+        Err(ImportReason::TooManyEntries { entry, count }.into())
     } else {
         Ok(())
     }
 }
 
 /// Parses JSON. An error names line, column and the path of keys.
-pub(super) fn json<'a, T: Deserialize<'a>>(text: &'a str, what: &str) -> Result<T> {
-    read_json(text).map_err(|e| usage!("not a valid {what}: {e}"))
+pub(super) fn json<'a, T: Deserialize<'a>>(text: &'a str, expected: &'static str) -> Result<T> {
+    read_json(text).map_err(|error| ImportReason::Json { expected, source: Box::new(error) }.into())
 }
 
 /// Removes the escape sequences of a terminal at the beginning of a line.

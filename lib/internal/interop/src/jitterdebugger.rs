@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use cli::exit::{Result, usage};
 use files::report::{Report, Warning};
 use serde::Deserialize;
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
+use crate::import_error::{ImportPlace, ImportReason, Result};
 use crate::imported::{
     ImportedReport, check_count, clock, json, no_cost, no_rounds, rounded, subject, unknown_period,
     warning,
@@ -52,18 +52,14 @@ pub(super) fn read(text: &str) -> Result<Report> {
     let text = replace_nan(text);
     let file: File = json(&text, "jitterdebugger result")?;
     if let Some(version) = file.version.filter(|version| !VERSIONS.contains(version)) {
-        return Err(usage!(
-            "version {version} of jitterdebugger's results is not known; this version reads 1 to 3"
-        ));
+        return Err(ImportReason::UnknownVersion { version }.into());
     }
     check_count("cpu", file.cpu.len())?;
     // Versions without -N count in microseconds and do not state it.
     let unit_ns = match file.sysinfo.resolution_in_ns {
         Some(1) => 1,
         Some(1_000) | None => 1_000,
-        Some(other) => {
-            return Err(usage!("invalid resolution_in_ns {other}: expected 1 or 1000"));
-        }
+        Some(other) => return Err(ImportReason::InvalidResolution { ns: other }.into()),
     };
     let mut imported = ImportedReport {
         tool: TOOL,
@@ -81,7 +77,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
     for (&number, cpu) in &file.cpu {
         let stated = StatedFigures { count: cpu.count, min: cpu.min, max: cpu.max, mean: cpu.avg };
         let values = BinnedValues::new(&cpu.histogram, &stated, unit_ns)
-            .map_err(|e| e.context(format!("cpu.{number}")))?;
+            .map_err(|e| e.at(ImportPlace::Entry { object: "cpu", number }))?;
         let subject = subject(format!("{TOOL}/cpu-{number}"), TOOL, None);
         bins::add_subject(&mut imported, subject, values, HINT);
     }

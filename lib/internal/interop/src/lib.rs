@@ -16,11 +16,13 @@ pub mod csv;
 pub mod cyclictest;
 mod cyclictest_text;
 pub mod detect;
+pub mod file_format;
 pub mod fleet;
 mod getopt;
 pub mod hgrm;
 pub mod hlog;
 mod hwlatdetect;
+pub mod import_error;
 mod imported;
 mod jitterdebugger;
 pub mod openmetrics;
@@ -36,12 +38,13 @@ pub mod unit;
 
 use std::path::Path;
 
-use cli::exit::{Error, Result, usage};
+use cli::exit;
 use cli::file_io;
 use files::file::File as _;
 use files::report::Report;
 
-use crate::detect::{Detection, FileFormat, READABLE};
+use crate::file_format::FileFormat;
+use crate::import_error::{ImportReason, Result, UnknownContent};
 use crate::rt_tests::{Program, RtTestsResult};
 use crate::unit::Unit;
 
@@ -58,7 +61,7 @@ use crate::unit::Unit;
 /// Returns an error if the file cannot be read, is too large, has an unknown format or a newer
 /// version, or contains impossible values. The error names line and column, or the path within the
 /// file.
-pub fn read(file: &Path) -> Result<Report> {
+pub fn read(file: &Path) -> exit::Result<Report> {
     read_in_unit(file, None)
 }
 
@@ -66,85 +69,80 @@ pub fn read(file: &Path) -> Result<Report> {
 ///
 /// # Errors
 /// Returns the errors of [`read`], and an error if the file states its unit.
-pub fn read_in_unit(file: &Path, unit: Option<Unit>) -> Result<Report> {
+pub fn read_in_unit(file: &Path, unit: Option<Unit>) -> exit::Result<Report> {
     if fleet::is_bins_path(file) {
-        return fleet::Fleet::read(&[file])?.report();
+        return Ok(fleet::Fleet::read(&[file])?.report()?);
     }
     let file = file_io::resolve(file);
-    parse_in_unit(&file_io::read_text(&file)?, unit).map_err(|e| e.context(file.display()))
+    let report = parse_in_unit(&file_io::read_text(&file)?, unit);
+    report.map_err(|e| exit::Error::from(e).context(file.display()))
 }
 
 /// Detects the format of a file from its content and reads it. A foreign report must pass the same
 /// checks as a report of osjitter, on which all renderers rely.
+///
+/// # Errors
+/// Returns an error if the format is unknown or the text is damaged.
 pub fn parse(text: &str) -> Result<Report> {
     parse_in_unit(text, None)
 }
 
 /// Reads a text like [`parse`]. `unit` is that of the values if the text does not state it.
+///
+/// # Errors
+/// Returns the errors of [`parse`], and an error if the text states its unit.
 pub fn parse_in_unit(text: &str, unit: Option<Unit>) -> Result<Report> {
-    let detection = detect::detect(text).ok_or_else(|| unknown_format(text))?;
-    let report = parse_format(text, &detection.format, unit);
-    if matches!(detection.format, FileFormat::Osjitter { .. }) {
-        return report;
-    }
-    let report = report.and_then(|report| {
-        report.check().map_err(|e| Error::usage(e.to_string()))?;
-        Ok(report)
-    });
-    report.map_err(|e| reading_error(&detection, &e))
+    let Some(detection) = detect::detect(text) else {
+        return Err(ImportReason::UnknownFormat(unknown_content(text)).into());
+    };
+    parse_format(text, &detection.format, unit).map_err(|error| error.in_format(detection))
 }
 
 fn parse_format(text: &str, format: &FileFormat, unit: Option<Unit>) -> Result<Report> {
     if unit.is_some() && !format.may_lack_unit() {
-        return Err(usage!("invalid --unit: {} states its unit", format.name()));
+        return Err(ImportReason::StatedUnit { format: format.name() }.into());
     }
-    match format {
+    let report = match format {
         FileFormat::Osjitter { .. } => {
-            Report::from_json(text).map_err(|e| Error::usage(e.to_string()))
+            let report = Report::from_json(text);
+            return report.map_err(|error| ImportReason::Osjitter(Box::new(error)).into());
         }
-        FileFormat::Bins => fleet::Fleet::parse(text)?.report(),
-        FileFormat::RtTests => read_rt_tests(text),
-        FileFormat::CyclictestText => cyclictest_text::read(text, unit),
-        FileFormat::OslatText => oslat_text::read(text),
-        FileFormat::Jitterdebugger => jitterdebugger::read(text),
-        FileFormat::Hwlatdetect => hwlatdetect::read(text),
-        FileFormat::Rtla => rtla::read(text),
-        FileFormat::Hlog => hlog::read(text, unit),
-        FileFormat::Hgrm => hgrm::read(text, unit),
-        FileFormat::Unsupported { remedy, .. } => Err(usage!("it is not read; {remedy}")),
-    }
-}
-
-fn read_rt_tests(text: &str) -> Result<Report> {
-    let result = RtTestsResult::parse(text)?;
-    match result.program {
-        Program::Cyclictest => cyclictest::read(&result.text, &result.frame),
-        Program::Oslat => oslat::read(&result.text, &result.frame),
-    }
-}
-
-/// Returns the error of the reader of a format, with the reason for which it was chosen.
-fn reading_error(detection: &Detection, error: &Error) -> Error {
-    usage!("cannot read {} ({}): {error}", detection.format.name(), detection.evidence)
-}
-
-/// Returns the error of a file in no known format.
-fn unknown_format(text: &str) -> Error {
-    let first = text.lines().map(str::trim).find(|line| !line.is_empty());
-    let content = match first {
-        None => "the file is empty".to_owned(),
-        Some(_) if detect::is_json_object(text) => unknown_json(text),
-        Some(line) => format!("it begins with {:?}", detect::quote(line)),
+        FileFormat::Bins => fleet::Fleet::parse(text)?.report()?,
+        FileFormat::RtTests => {
+            let result = RtTestsResult::parse(text)?;
+            match result.program {
+                Program::Cyclictest => cyclictest::read(&result.text, &result.frame)?,
+                Program::Oslat => oslat::read(&result.text, &result.frame)?,
+            }
+        }
+        FileFormat::CyclictestText => cyclictest_text::read(text, unit)?,
+        FileFormat::OslatText => oslat_text::read(text)?,
+        FileFormat::Jitterdebugger => jitterdebugger::read(text)?,
+        FileFormat::Hwlatdetect => hwlatdetect::read(text)?,
+        FileFormat::Rtla => rtla::read(text)?,
+        FileFormat::Hlog => hlog::read(text, unit)?,
+        FileFormat::Hgrm => hgrm::read(text, unit)?,
+        FileFormat::Unsupported { remedy, .. } => {
+            return Err(ImportReason::Unsupported { remedy }.into());
+        }
     };
-    usage!("unknown format: {content}; this version reads {READABLE}")
+    match report.check() {
+        Ok(()) => Ok(report),
+        Err(error) => Err(ImportReason::ImpossibleReport(Box::new(error)).into()),
+    }
 }
 
-/// Describes a JSON object without the keys of any format.
-fn unknown_json(text: &str) -> String {
+/// Describes the content of a file in no known format.
+fn unknown_content(text: &str) -> UnknownContent {
+    let Some(line) = text.lines().map(str::trim).find(|line| !line.is_empty()) else {
+        return UnknownContent::Empty;
+    };
+    if !detect::is_json_object(text) {
+        return UnknownContent::Text(detect::excerpt(line));
+    }
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
-        Ok(_) => "it is JSON with no \"schema\" key and none of another tool".to_owned(),
-        Err(e) if e.is_eof() => format!("it is JSON that is cut off: {e}"),
-        Err(e) => format!("it is invalid JSON: {e}"),
+        Ok(_) => UnknownContent::OtherJson,
+        Err(error) => UnknownContent::InvalidJson(error),
     }
 }
 

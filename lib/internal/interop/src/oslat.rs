@@ -10,13 +10,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cli::exit::{Result, usage};
 use files::report::{Clock, MAX_NS, Report, Warning};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Number;
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
+use crate::import_error::{ImportPlace, ImportReason, Result};
 use crate::imported::{
     ImportedReport, check_count, clock, compare_gaps_hint, json, no_cost, no_rounds, rounded,
     subject, warning,
@@ -115,7 +115,8 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
     let file: File = json(text, "oslat result")?;
     let has_decimals = file.thread.values().any(|thread| thread.histogram.has_decimals);
     let threads = file.thread.into_iter().map(|(name, thread)| {
-        thread.into_thread(name).map_err(|e| e.context(format!("thread.{name}")))
+        let place = ImportPlace::Entry { object: "thread", number: name };
+        thread.into_thread(name).map_err(|e| e.at(place))
     });
     let threads = threads.collect::<Result<Vec<_>>>()?;
     let mut imported = frame.imported(TOOL, counter(&threads, has_decimals));
@@ -150,7 +151,8 @@ pub(super) fn add_threads(
             Some(cpu) => format!("{TOOL}/cpu-{cpu}/thread-{name}"),
             None => format!("{TOOL}/thread-{name}"),
         };
-        let values = thread.values().map_err(|e| e.context(format!("thread.{name}")))?;
+        let place = ImportPlace::Entry { object: "thread", number: name };
+        let values = thread.values().map_err(|e| e.at(place))?;
         let mut subject = subject(id, TOOL, None);
         subject.cpu = thread.cpu;
         bins::add_subject(to, subject, values, HINT);
@@ -227,7 +229,7 @@ fn extreme_ns(number: &Number, has_decimals: bool) -> Result<u64> {
         (None, _) => parse_microseconds(&number.to_string()),
     };
     ns.filter(|&ns| ns <= MAX_NS)
-        .ok_or_else(|| usage!("invalid time {number}: expected at most {MAX_NS} ns"))
+        .ok_or_else(|| ImportReason::InvalidTime { time: number.to_string() }.into())
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Reads the text that oslat prints: a line for each bin and each figure, and a column for each
 //! thread. All times are in microseconds, with decimals if the width of the bins has them (`-W 500`).
 
-use cli::exit::{Error, Result, usage};
 use files::report::{MAX_COUNT, Report};
 
 use crate::bins::RawBins;
+use crate::import_error::{ImportReason, Result};
 use crate::imported::{ImportedReport, check_count, unknown_host};
 use crate::oslat::{NS_PER_US, OslatThread, TOOL, add_threads, counter, parse_microseconds};
 
@@ -45,7 +45,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
         output.add(n, line)?;
     }
     if !output.has_ended {
-        return Err(Error::usage("it was cut off before \"Max-Min\""));
+        return Err(ImportReason::CutOff { before: "\"Max-Min\"" }.into());
     }
     let Output { version, threads, has_decimals, duration_ns, .. } = output;
     let mut imported = ImportedReport {
@@ -76,13 +76,14 @@ impl Output {
         }
         if self.threads.is_empty() || columns.len() != self.threads.len() {
             return if self.is_known(label) {
-                Err(usage!("invalid line {n}: expected {} columns", self.threads.len()))
+                let expected = self.threads.len();
+                Err(ImportReason::WrongColumnCount { line: n, expected }.into())
             } else {
                 Ok(())
             };
         }
         self.add_columns(label, &columns)
-            .ok_or_else(|| usage!("invalid number in line {n}: {line:?}"))
+            .ok_or_else(|| ImportReason::InvalidNumber { line: n, text: line.to_owned() }.into())
     }
 
     /// Whether a line with this label must have a column for each thread.

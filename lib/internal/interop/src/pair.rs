@@ -3,9 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use cli::exit::{Error, Result, usage};
+use cli::exit::{Result, usage};
 use cli::file_io;
 use files::bins::{Interval, bins_csv, intervals_csv};
+
+use crate::import_error::ExportError;
 
 /// The kinds of files, named between the name of the pair and the ending.
 pub const BINS: &str = "bins";
@@ -55,14 +57,12 @@ struct EncodedPair {
     intervals: Vec<u8>,
 }
 
-fn encode(intervals: &[Interval], ending: &str) -> Result<EncodedPair> {
+fn encode(intervals: &[Interval], ending: &str) -> std::result::Result<EncodedPair, ExportError> {
     if ending == "parquet" {
         return parquet(intervals);
     }
-    let compress = |text: String| {
-        file_io::compress(text.as_bytes())
-            .map_err(|e| Error::measure(format!("cannot compress: {e}")))
-    };
+    let compress =
+        |text: String| file_io::compress(text.as_bytes()).map_err(ExportError::Compression);
     let is_gzip = ending == "csv.gz";
     let bytes = |text: String| if is_gzip { compress(text) } else { Ok(text.into_bytes()) };
     Ok(EncodedPair {
@@ -72,16 +72,12 @@ fn encode(intervals: &[Interval], ending: &str) -> Result<EncodedPair> {
 }
 
 #[cfg(feature = "parquet")]
-fn parquet(intervals: &[Interval]) -> Result<EncodedPair> {
+fn parquet(intervals: &[Interval]) -> std::result::Result<EncodedPair, ExportError> {
     use crate::parquet;
     Ok(EncodedPair { bins: parquet::bins(intervals)?, intervals: parquet::intervals(intervals)? })
 }
 
 #[cfg(not(feature = "parquet"))]
-fn parquet(_: &[Interval]) -> Result<EncodedPair> {
-    Err(Error::usage(NO_PARQUET))
+fn parquet(_: &[Interval]) -> std::result::Result<EncodedPair, ExportError> {
+    Err(ExportError::NoParquet)
 }
-
-/// Error of a build without the feature.
-#[cfg(not(feature = "parquet"))]
-pub const NO_PARQUET: &str = "this build has no Parquet: write .bins.csv.gz, which the same SQL reads, or build it with `cargo build --features parquet`";

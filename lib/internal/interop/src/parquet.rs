@@ -1,11 +1,11 @@
 //! Apache Parquet files with one row per subject, tick or bin, for column-oriented queries.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use cli::exit::{Error, Result, usage};
+use cli::exit;
 use files::bins::{Interval, bins_csv, intervals_csv};
 use files::report::Report;
 use parquet::basic::Encoding;
@@ -20,29 +20,31 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
 use crate::columns::{self, Column, Getter};
+use crate::import_error::ExportError;
 use files::entry::entries;
 
 /// Encodes one row for each measured subject. Unknown values are null.
-pub fn summary(reports: &[Report]) -> Result<Vec<u8>> {
-    write("summary", &columns::summary(), std::iter::once(entries(reports))).map_err(encode_error)
+pub fn summary(reports: &[Report]) -> Result<Vec<u8>, ExportError> {
+    write("summary", &columns::summary(), std::iter::once(entries(reports)))
+        .map_err(ExportError::Parquet)
 }
 
 /// Encodes one row for each delivered tick, and one row group per subject.
-pub fn samples(reports: &[Report]) -> Result<Vec<u8>> {
+pub fn samples(reports: &[Report]) -> Result<Vec<u8>, ExportError> {
     let mut columns = columns::samples();
     // Text columns come first in these files.
     columns.sort_by_key(|(_, get)| !matches!(get, Getter::Text(_)));
-    write("samples", &columns, entries(reports).map(columns::ticks)).map_err(encode_error)
+    write("samples", &columns, entries(reports).map(columns::ticks)).map_err(ExportError::Parquet)
 }
 
 /// Encodes one row for each bin of each interval, with the columns of the CSV file.
-pub fn bins(intervals: &[Interval]) -> Result<Vec<u8>> {
-    encode_csv("bins", &bins_csv(intervals)).map_err(encode_error)
+pub fn bins(intervals: &[Interval]) -> Result<Vec<u8>, ExportError> {
+    encode_csv("bins", &bins_csv(intervals)).map_err(ExportError::Parquet)
 }
 
 /// Encodes one row for each interval, with the columns of the CSV file.
-pub fn intervals(intervals: &[Interval]) -> Result<Vec<u8>> {
-    encode_csv("intervals", &intervals_csv(intervals)).map_err(encode_error)
+pub fn intervals(intervals: &[Interval]) -> Result<Vec<u8>, ExportError> {
+    encode_csv("intervals", &intervals_csv(intervals)).map_err(ExportError::Parquet)
 }
 
 /// The text columns of bins and intervals; the others are integers.
@@ -50,7 +52,7 @@ const TEXT_COLUMNS: [&str; 7] =
     ["host", "subject", "runtime", "labels", "start", "run_id", "binning"];
 
 /// Encodes a CSV table written by osjitter, which has no quoted cells.
-fn encode_csv(name: &str, text: &str) -> std::result::Result<Vec<u8>, ParquetError> {
+fn encode_csv(name: &str, text: &str) -> Result<Vec<u8>, ParquetError> {
     let mut lines = text.lines();
     let columns: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
@@ -91,9 +93,9 @@ impl CsvReader {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
-    pub fn open(path: &Path) -> Result<Self> {
-        let file = std::fs::File::open(path).map_err(|e| usage!("cannot read it: {e}"))?;
-        let reader = SerializedFileReader::new(file).map_err(read_error)?;
+    pub fn open(path: &Path) -> Result<Self, TableError> {
+        let file = std::fs::File::open(path).map_err(TableError::Io)?;
+        let reader = SerializedFileReader::new(file).map_err(TableError::Parquet)?;
         let schema = reader.metadata().file_metadata().schema();
         let names: Vec<&str> = schema.get_fields().iter().map(|field| field.name()).collect();
         let line = names.join(",") + "\n";
@@ -107,7 +109,7 @@ impl Read for CsvReader {
             self.line.clear();
             self.position = 0;
             if let Some(row) = self.rows.next() {
-                let row = row.map_err(|e| io::Error::other(read_error(e).to_string()))?;
+                let row = row.map_err(|e| io::Error::other(TableError::Parquet(e)))?;
                 push_row(&mut self.line, &row);
             }
         }
@@ -131,12 +133,35 @@ fn push_row(text: &mut String, row: &Row) {
     text.push('\n');
 }
 
-fn read_error(error: ParquetError) -> Error {
-    usage!("not a Parquet file that can be read: {error}")
+/// Error of a file that cannot be read as a table.
+#[derive(Debug)]
+pub enum TableError {
+    Io(io::Error),
+    Parquet(ParquetError),
 }
 
-fn encode_error(error: ParquetError) -> Error {
-    Error::measure(format!("cannot encode the table: {error}"))
+impl fmt::Display for TableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(source) => write!(f, "cannot read it: {source}"),
+            Self::Parquet(source) => write!(f, "not a Parquet file that can be read: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for TableError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(source) => Some(source),
+            Self::Parquet(source) => Some(source),
+        }
+    }
+}
+
+impl From<TableError> for exit::Error {
+    fn from(error: TableError) -> Self {
+        Self::usage(error.to_string())
+    }
 }
 
 const TEXT_FIELD: &str = "REQUIRED BYTE_ARRAY {} (UTF8);";
@@ -155,7 +180,7 @@ struct SchemaColumn<'a> {
 fn new_writer<'a>(
     name: &str,
     columns: impl Iterator<Item = SchemaColumn<'a>>,
-) -> std::result::Result<SerializedFileWriter<Vec<u8>>, ParquetError> {
+) -> Result<SerializedFileWriter<Vec<u8>>, ParquetError> {
     let mut schema = format!("message {name} {{\n");
     let mut properties = WriterProperties::builder();
     for column in columns {
@@ -180,7 +205,7 @@ fn write<R, Rows: Iterator<Item = R> + Clone>(
     name: &str,
     columns: &[Column<R>],
     groups: impl Iterator<Item = Rows>,
-) -> std::result::Result<Vec<u8>, ParquetError> {
+) -> Result<Vec<u8>, ParquetError> {
     let mut file = new_writer(name, columns.iter().map(schema_column))?;
     for rows in groups {
         let mut group = file.next_row_group()?;
@@ -210,7 +235,7 @@ fn write_column<R>(
     writer: &mut SerializedColumnWriter<'_>,
     get: &Getter<R>,
     rows: impl Iterator<Item = R> + Clone,
-) -> std::result::Result<(), ParquetError> {
+) -> Result<(), ParquetError> {
     match get {
         Getter::Text(get) => {
             let cells: Vec<ByteArray> = rows.map(|row| get(&row).into()).collect();
@@ -235,7 +260,7 @@ fn signed(count: Option<u64>) -> Option<i64> {
 fn write_cells<T: DataType>(
     writer: &mut SerializedColumnWriter<'_>,
     cells: impl Iterator<Item = Option<T::T>> + Clone,
-) -> std::result::Result<(), ParquetError> {
+) -> Result<(), ParquetError> {
     let (values, levels) = split_nulls(cells);
     writer.typed::<T>().write_batch(&values, Some(&levels), None)?;
     Ok(())
@@ -257,8 +282,7 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
-            .expect("a report")
+        Report::from_json(include_str!("../../../../tests/fixtures/report.json")).expect("a report")
     }
 
     fn reader(bytes: &[u8]) -> SerializedFileReader<std::fs::File> {

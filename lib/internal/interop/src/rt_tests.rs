@@ -8,11 +8,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cli::exit::{Error, Result, usage};
 use files::report::{Clock, Host};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use crate::import_error::{ImportReason, Result};
 use crate::imported::{ImportedReport, json, rfc3339, unknown_host};
 
 /// The frame. Fields that are only written are skipped when reading, since nothing depends on them.
@@ -166,17 +166,14 @@ impl Program {
         }
         let threads: Threads = json(text, "result of rt-tests")?;
         let keys = threads.thread.into_values().next();
-        let keys = keys.ok_or_else(|| Error::usage("it has no thread"))?;
+        let keys = keys.ok_or(ImportReason::MissingThread)?;
         match (keys, frame.program()) {
             (Keys { histogram: Some(_), cycles: Some(_), .. }, _) => Ok(Self::Cyclictest),
             (Keys { histogram: Some(_), freq: Some(_), .. }, _) => Ok(Self::Oslat),
             // A damaged thread, whose error names what it lacks.
             (_, "cyclictest") => Ok(Self::Cyclictest),
             (_, "oslat") => Ok(Self::Oslat),
-            _ => Err(usage!(
-                "cannot read the result of {:?}: of rt-tests, cyclictest and oslat are read",
-                frame.program()
-            )),
+            (_, program) => Err(ImportReason::OtherProgram { program: program.to_owned() }.into()),
         }
     }
 }

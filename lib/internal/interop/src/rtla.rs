@@ -3,10 +3,10 @@
 
 use std::str::FromStr as _;
 
-use cli::exit::{Error, Result, usage};
 use files::report::{Report, Status, Warning};
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
+use crate::import_error::{ImportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
     ImportedReport, check_count, clock, compare_gaps_hint, no_cost, no_rounds, rounded, subject,
     unknown_host, unknown_period, warning,
@@ -92,10 +92,10 @@ impl Column {
         let min = self.min.unwrap_or(0);
         // A bucket of several steps may begin below the smallest value in it.
         let mut buckets = self.buckets.iter().map(|&(from, n)| (from.max(min), n));
-        let raw = RawBins::collect(|| Ok(buckets.next()), Error::usage)?;
+        let raw = RawBins::collect(|| Ok(buckets.next()), ImportError::from)?;
         let in_buckets: u64 = raw.0.values().sum();
         let count = self.count.or_else(|| in_buckets.checked_add(self.over?));
-        let count = count.ok_or_else(|| Error::usage("the line \"count:\" is missing"))?;
+        let count = count.ok_or(ImportReason::MissingCountLine)?;
         let stated =
             StatedFigures { count: Some(count), min: self.min, max: self.max, mean: self.avg };
         BinnedValues::new(&raw, &stated, unit_ns)
@@ -134,9 +134,7 @@ impl Table {
             "ALL:" => self.has_ended = true,
             _ if self.has_rows => {}
             _ if !self.has_heads && Column::parse("", first).is_some() => {
-                return Err(Error::usage(
-                    "it has no column of buckets; run rtla without --no-index",
-                ));
+                return Err(ImportReason::MissingBuckets.into());
             }
             _ => self.add_row(n, line, first, values)?,
         }
@@ -147,8 +145,8 @@ impl Table {
         check_count("column", heads.len())?;
         let columns = heads.iter().map(|head| Column::parse(self.program.name(), head));
         let columns: Option<Vec<_>> = columns.collect();
-        self.columns =
-            columns.ok_or_else(|| usage!("line {n} names an unknown column: {line:?}"))?;
+        let unknown = || ImportReason::UnknownColumn { line: n, text: line.to_owned() };
+        self.columns = columns.ok_or_else(unknown)?;
         self.has_heads = true;
         Ok(())
     }
@@ -158,9 +156,8 @@ impl Table {
         let Ok(bucket) = first.parse() else { return Ok(()) };
         let is_complete = self.has_heads && counts.len() == self.columns.len();
         let counts: Option<Vec<u64>> = counts.iter().map(|count| count.parse().ok()).collect();
-        let counts = counts
-            .filter(|_| is_complete)
-            .ok_or_else(|| usage!("invalid row in line {n}: {line:?}"))?;
+        let invalid = || ImportReason::InvalidRow { line: n, text: line.to_owned() };
+        let counts = counts.filter(|_| is_complete).ok_or_else(invalid)?;
         for (column, count) in self.columns.iter_mut().zip(counts) {
             if count > 0 {
                 column.buckets.push((bucket, count));
@@ -187,11 +184,8 @@ impl Table {
 pub(super) fn read(text: &str) -> Result<Report> {
     let mut lines = (1..).zip(text.lines().map(str::trim));
     let title = lines.find(|(_, line)| line.starts_with(BEGIN));
-    let program = title.and_then(|(_, line)| Program::parse(line)).ok_or_else(|| {
-        Error::usage(
-            "its title names neither timerlat nor osnoise; rtla's hist mode is read, top is not",
-        )
-    })?;
+    let program = title.and_then(|(_, line)| Program::parse(line));
+    let program = program.ok_or(ImportReason::UnknownTitle)?;
     let mut table = Table {
         program,
         unit_ns: None,
@@ -212,9 +206,9 @@ pub(super) fn read(text: &str) -> Result<Report> {
 
 impl Table {
     fn into_report(self) -> Result<Report> {
-        let unit_ns = self.unit_ns.ok_or_else(|| Error::usage("it states no unit"))?;
+        let unit_ns = self.unit_ns.ok_or(ImportReason::MissingUnit)?;
         if !self.has_heads {
-            return Err(Error::usage("it was cut off before the column \"Index\""));
+            return Err(ImportReason::CutOff { before: "the column \"Index\"" }.into());
         }
         let command = self.program.command();
         let mut imported = ImportedReport {
@@ -240,7 +234,9 @@ impl Table {
         }
         self.check_printed()?;
         for column in self.columns {
-            let values = column.values(unit_ns).map_err(|e| e.context(&column.id))?;
+            let values = column
+                .values(unit_ns)
+                .map_err(|e| e.at(ImportPlace::Subject(column.id.clone())))?;
             let mut subject = subject(column.id, &column.name, None);
             subject.cpu = Some(column.cpu);
             bins::add_subject(&mut imported, subject, values, HINT);
@@ -256,9 +252,7 @@ impl Table {
         let has_bucket = self.columns.iter().any(|column| !column.buckets.is_empty());
         let first = self.columns.first().and_then(|column| column.count);
         if self.program == Program::Osnoise && !has_bucket && first == Some(0) {
-            return Err(Error::usage(
-                "every sample is above the last bucket, and rtla did not print how many; run it with a larger -E",
-            ));
+            return Err(ImportReason::UnprintedSamples.into());
         }
         Ok(())
     }

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cli::exit::Error;
 use files::file::File as _;
 use files::histogram;
 use files::report::{Report, Round, SCHEMA};
@@ -17,6 +16,7 @@ use serde_json::Value;
 
 use crate::csv;
 use crate::cyclictest::Resolution;
+use crate::import_error::ImportError;
 use crate::imported::{ImportedReport, clock, subject, unknown_host};
 use crate::{cyclictest, detect, hgrm, hlog, openmetrics, parse, trackers};
 
@@ -115,7 +115,7 @@ fn export_all(report: &Report) {
 }
 
 /// Checks that a text is rejected with a reason, or can be written in every format.
-fn parse_and_write(text: &str) -> Result<Report, Error> {
+fn parse_and_write(text: &str) -> Result<Report, ImportError> {
     let result = parse(text);
     match &result {
         Ok(report) => export_all(report),
@@ -188,7 +188,6 @@ fn check_beginning(name: &str, text: &str, end: usize) {
     let Err(error) = parse(&text[..end]) else { return };
     let message = error.to_string();
     let at = format!("{name}, {end} bytes: {message}");
-    assert_eq!(error.code(), 2, "{at}");
     assert!(!message.is_empty() && message.lines().count() == 1 && message.len() < 600, "{at}");
     let format = detect::detect(text).unwrap().format.name();
     let names_format = message.starts_with(&format!("cannot read {format} ("));

@@ -2,8 +2,6 @@
 
 use std::str::FromStr;
 
-use cli::exit::{Result, usage};
-
 /// A line of a log.
 #[derive(Debug, PartialEq)]
 pub(super) enum Line<'a> {
@@ -49,24 +47,19 @@ pub(super) struct StatedMax {
 const TAG: &str = "Tag=";
 
 impl<'a> Line<'a> {
-    /// Parses a line.
-    ///
-    /// # Errors
-    /// Returns an error if it is neither a comment, nor a legend, nor an interval.
-    pub fn parse(line: &'a str) -> Result<Self> {
+    /// Parses a line. Returns `None` if it is neither a comment, nor a legend, nor an interval.
+    pub fn parse(line: &'a str) -> Option<Self> {
         let line = line.trim();
         if let Some(comment) = line.strip_prefix('#') {
-            return Ok(Self::parse_comment(comment));
+            return Some(Self::parse_comment(comment));
         }
         if line.starts_with('"') {
-            return Ok(Self::Legend { names_end: line.contains("\"EndTimestamp\"") });
+            return Some(Self::Legend { names_end: line.contains("\"EndTimestamp\"") });
         }
         if line.is_empty() {
-            return Ok(Self::Ignored);
+            return Some(Self::Ignored);
         }
-        parse_interval(line)
-            .map(Self::Interval)
-            .ok_or_else(|| usage!("expected Timestamp,Length,Max,Histogram"))
+        parse_interval(line).map(Self::Interval)
     }
 
     fn parse_comment(comment: &str) -> Self {
@@ -216,7 +209,7 @@ mod tests {
         for text in
             ["hello", "1,2,3", "1,2,x,HIST", "-1,2,3,HIST", "nan,2,3,HIST", "Tag=a", "Tag=1,2,3,4"]
         {
-            assert!(Line::parse(text).is_err(), "{text}");
+            assert!(Line::parse(text).is_none(), "{text}");
         }
     }
 }

@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use cli::exit::{Error, Result, usage};
 use cli::units;
 use files::hdr_encoding::{self, BinBudget, DecodedHistogram, RecordedBin};
 use files::histogram::{self, HistogramError};
@@ -26,6 +25,7 @@ use jitterstat::stats::{Interval, quantile};
 use crate::hlog::line::{IntervalLine, Line};
 use crate::hlog::time::{HeaderTimes, LogTimes};
 use crate::hlog::unit::{AssumedUnit, UnitEvidence, UnitReason, comment_unit};
+use crate::import_error::{ImportPlace, ImportReason, Result};
 use crate::imported::{
     ImportedReport, clock, no_cost, rfc3339, subject, unknown_host, unknown_period, warning,
 };
@@ -63,21 +63,17 @@ pub(super) fn is_line(line: &str) -> bool {
 ///
 /// # Errors
 /// Returns an error if the bytes are no histogram.
-pub fn count_encoded(bytes: &[u8]) -> Result<u64> {
+pub fn count_encoded(bytes: &[u8]) -> std::result::Result<u64, HistogramError> {
     let budget = &mut BinBudget::for_bytes(bytes.len());
-    let decoded = hdr_encoding::decode(bytes, budget).map_err(|e| invalid(&e))?;
+    let decoded = hdr_encoding::decode(bytes, budget)?;
     Ok(decoded.bins.iter().fold(0, |total: u64, bin| total.saturating_add(bin.count)))
-}
-
-fn invalid(error: &HistogramError) -> Error {
-    Error::usage(error.to_string())
 }
 
 /// Reads a log whose values are in the given unit, or in one that is known or guessed.
 pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
     let lines = LogLines::parse(text)?;
-    let times = LogTimes::new(lines.header, &lines.intervals)
-        .ok_or_else(|| Error::usage("no interval found"))?;
+    let times =
+        LogTimes::new(lines.header, &lines.intervals).ok_or(ImportReason::MissingIntervals)?;
     let mut values = LogValues::new(lines.is_own, text.len());
     values.fraction_unit = unit.or(lines.stated_unit.map(|assumed| assumed.unit));
     let mut is_cut = lines.is_cut;
@@ -90,7 +86,8 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
             break;
         }
         let tag = line.tag.unwrap_or(UNTAGGED);
-        added.map_err(|e| e.context(format!("line {} ({tag})", lines.numbers[i])))?;
+        let place = ImportPlace::TaggedLine(lines.numbers[i], tag.to_owned());
+        added.map_err(|e| e.at(place))?;
     }
     let assumed = values.unit(unit, lines.stated_unit, &times);
     let warnings = warnings(&values, assumed, is_cut);
@@ -137,9 +134,9 @@ impl<'a> LogLines<'a> {
             let comment = line.trim().strip_prefix('#').filter(|_| lines.stated_unit.is_none());
             lines.stated_unit = lines.stated_unit.or_else(|| comment.and_then(comment_unit));
             match Line::parse(line) {
-                Ok(parsed) => lines.add(n, parsed),
-                Err(_) if all.peek().is_none() && lines.may_be_cut(text) => lines.is_cut = true,
-                Err(e) => return Err(e.context(format!("invalid entry in line {n}"))),
+                Some(parsed) => lines.add(n, parsed),
+                None if all.peek().is_none() && lines.may_be_cut(text) => lines.is_cut = true,
+                None => return Err(ImportReason::InvalidInterval { line: n }.into()),
             }
         }
         Ok(lines)
@@ -225,10 +222,10 @@ impl LogValues {
         let tag = line.tag.unwrap_or(UNTAGGED);
         let decoded = self.decode(line.data)?;
         let since = times.since_earliest(times.interval(line));
-        let start_ns = nanoseconds(since)
-            .ok_or_else(|| usage!("invalid timestamp: {since:.0}s after the first"))?;
+        let start_ns =
+            nanoseconds(since).ok_or(ImportReason::InvalidTimestamp { seconds: since })?;
         if !self.tags.contains_key(tag) && self.tags.len() >= MAX_TAGS {
-            return Err(usage!("more than {MAX_TAGS} tags"));
+            return Err(ImportReason::TooManyTags { max: MAX_TAGS }.into());
         }
         if let Some(last) = decoded.bins.last() {
             self.evidence.add(last.highest, line.max);
@@ -240,7 +237,7 @@ impl LogValues {
         let values = self.tags.entry(tag.to_owned()).or_default();
         self.value_count += values.values.add(&decoded.bins);
         if self.value_count > self.max_values {
-            return Err(usage!("more than {} different values", self.max_values));
+            return Err(ImportReason::TooManyDifferentValues { max: self.max_values }.into());
         }
         values.rounds.push(RoundStats { start_ns, stats });
         Ok(())
@@ -248,17 +245,16 @@ impl LogValues {
 
     /// Decodes a histogram. Fractions become whole nanoseconds.
     fn decode(&mut self, data: &str) -> Result<DecodedHistogram> {
-        let bytes = BASE64.decode(data).map_err(|e| usage!("invalid base64: {e}"))?;
-        let decoded = hdr_encoding::decode(&bytes, &mut self.budget).map_err(|e| invalid(&e))?;
+        let bytes = BASE64.decode(data).map_err(ImportReason::Base64)?;
+        let invalid = |error| ImportReason::Histogram(Box::new(error));
+        let decoded = hdr_encoding::decode(&bytes, &mut self.budget).map_err(invalid)?;
         let has_fractions = decoded.ratio.is_some();
         if *self.has_fractions.get_or_insert(has_fractions) != has_fractions {
-            return Err(Error::usage("the log has both Histogram and DoubleHistogram"));
+            return Err(ImportReason::MixedHistograms.into());
         }
         let Some(ratio) = decoded.ratio else { return Ok(decoded) };
-        let unit = self.fraction_unit.ok_or_else(|| {
-            Error::usage("the log has a DoubleHistogram and states no unit; give it with --unit")
-        })?;
-        decoded.into_parts(ratio, unit.nanoseconds()).map_err(|e| invalid(&e))
+        let unit = self.fraction_unit.ok_or(ImportReason::FractionsWithoutUnit)?;
+        Ok(decoded.into_parts(ratio, unit.nanoseconds()).map_err(invalid)?)
     }
 
     /// Returns the unit in which values are kept, for a log whose values are in another one.
@@ -286,7 +282,7 @@ impl LogValues {
     fn into_subjects(self, unit: Unit) -> Result<Vec<Subject>> {
         let is_own = self.is_own;
         let convert = |(tag, values): (String, TagValues)| {
-            values.into_subject(&tag, is_own, unit).map_err(|e| e.context(tag))
+            values.into_subject(&tag, is_own, unit).map_err(|e| e.at(ImportPlace::Subject(tag)))
         };
         self.tags.into_iter().map(convert).collect()
     }
@@ -426,12 +422,8 @@ impl ValueStats {
         // The highest value of a bin may be above the values in it.
         let largest_ns = self.range.upper.checked_mul(unit.nanoseconds());
         if self.count > MAX_COUNT || largest_ns.is_none_or(|ns| ns > MAX_NS) {
-            return Err(usage!(
-                "{} values up to {} cannot be times in {}",
-                self.count,
-                self.max,
-                unit.plural()
-            ));
+            let (count, max) = (self.count, self.max);
+            return Err(ImportReason::ImpossibleTimes { count, max, unit }.into());
         }
         let ns = |value| bounded_ns(value, unit);
         let (min, max) = (ns(self.range.lower), ns(self.max));

@@ -5,11 +5,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use cli::exit::{Result, usage};
 use files::report::{Report, Subject};
 use files::{hdr_encoding, histogram};
 use hdrhistogram::Histogram;
 
+use crate::import_error::ExportError;
 use crate::rt_tests::format_mail_date;
 use files::entry::entries;
 
@@ -36,7 +36,7 @@ struct LogLine {
 ///
 /// # Errors
 /// Returns an error if a stored histogram is damaged.
-pub fn write(report: &Report) -> Result<String> {
+pub fn write(report: &Report) -> Result<String, ExportError> {
     let mut lines = Vec::new();
     for entry in entries(std::slice::from_ref(report)) {
         lines.extend(subject_lines(entry.subject, report.duration_ns)?);
@@ -67,7 +67,7 @@ fn header(report: &Report) -> String {
 }
 
 /// Returns the lines of a subject.
-fn subject_lines(subject: &Subject, duration_ns: u64) -> Result<Vec<LogLine>> {
+fn subject_lines(subject: &Subject, duration_ns: u64) -> Result<Vec<LogLine>, ExportError> {
     // A comma or a blank would end the tag.
     let tag = subject.id.replace([',', ' ', '\n', '\r', '\t'], "_");
     let mut lines = Vec::new();
@@ -88,7 +88,9 @@ fn subject_lines(subject: &Subject, duration_ns: u64) -> Result<Vec<LogLine>> {
     if lines.is_empty()
         && let Some(stored) = &subject.histogram
     {
-        let histogram = histogram::unpack(stored).map_err(|e| usage!("{}: {e}", subject.id))?;
+        let histogram = histogram::unpack(stored).map_err(|error| {
+            ExportError::InvalidHistogram { subject: subject.id.clone(), source: Box::new(error) }
+        })?;
         let length = Duration::from_nanos(duration_ns);
         lines.push(LogLine { start: Duration::ZERO, length, tag, histogram });
     }
