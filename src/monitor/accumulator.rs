@@ -291,7 +291,7 @@ impl<S: Ord> Accumulator<S> {
     ) {
         self.polls += 1;
         self.left_out = 0;
-        for (_, record) in &mut self.loops {
+        for record in self.loops.values_mut() {
             record.is_live = false;
         }
         self.record(polled);

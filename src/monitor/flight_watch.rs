@@ -234,7 +234,7 @@ impl FlightWatch {
     /// Forgets ticks that no later record will contain.
     fn forget_old_ticks(&mut self, now: Instant) {
         let max_age = self.length.saturating_mul(2);
-        for (_, recent) in &mut self.loops {
+        for recent in self.loops.values_mut() {
             recent.ticks.retain(|tick| now.saturating_duration_since(tick.wake) <= max_age);
         }
         self.loops.retain(|_, recent| !recent.ticks.is_empty());
