@@ -6,7 +6,7 @@ use files::trust::Trust;
 use files::entry::Entry;
 
 /// A column: its name and the function that reads its cell from a row.
-pub type Column<R> = (&'static str, Getter<R>);
+pub type TableColumn<R> = (&'static str, Getter<R>);
 
 /// Reads a cell from a row, by type. `None` is a value that was not measured or that the sample
 /// size does not support.
@@ -40,8 +40,8 @@ macro_rules! percentile {
 }
 
 /// Returns the columns of the summary table, which has one row per measured subject.
-pub fn summary<'a>() -> Vec<Column<Entry<'a>>> {
-    let mut columns: Vec<Column<Entry<'a>>> = vec![
+pub fn summary<'a>() -> Vec<TableColumn<Entry<'a>>> {
+    let mut columns: Vec<TableColumn<Entry<'a>>> = vec![
         ("report", Getter::Count(|e| Some(e.source as u64))),
         ("started_utc", Getter::Text(|e| &e.report.started_utc)),
         ("id", Getter::Text(|e| &e.subject.id)),
@@ -110,7 +110,7 @@ pub fn ticks(entry: Entry<'_>) -> impl Iterator<Item = Tick<'_>> + Clone {
 }
 
 /// Returns the columns of the sample table, which has one row per delivered tick.
-pub fn samples<'a>() -> Vec<Column<Tick<'a>>> {
+pub fn samples<'a>() -> Vec<TableColumn<Tick<'a>>> {
     vec![
         ("report", Getter::Count(|t| Some(t.entry.source as u64))),
         ("id", Getter::Text(|t| &t.entry.subject.id)),

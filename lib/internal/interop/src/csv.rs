@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use files::report::Report;
 
-use crate::columns::{self, Column, Getter};
+use crate::columns::{self, Getter, TableColumn};
 use files::entry::entries;
 
 /// Renders one line for each measured subject.
@@ -19,7 +19,7 @@ pub fn samples(reports: &[Report]) -> String {
 }
 
 /// Renders a heading and one line per row; unknown values are empty fields.
-fn table<R>(columns: &[Column<R>], rows: impl Iterator<Item = R>) -> String {
+fn table<R>(columns: &[TableColumn<R>], rows: impl Iterator<Item = R>) -> String {
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let mut text = names.join(",");
     for row in rows {
@@ -28,8 +28,8 @@ fn table<R>(columns: &[Column<R>], rows: impl Iterator<Item = R>) -> String {
             text.push(separator);
             separator = ',';
             match get {
-                Getter::Text(get) => text += &quote(get(&row)),
-                Getter::Words(get) => text += &quote(&get(&row)),
+                Getter::Text(get) => text += &quote_field(get(&row)),
+                Getter::Words(get) => text += &quote_field(&get(&row)),
                 Getter::Count(get) => push_number(&mut text, get(&row)),
                 Getter::Whole(get) => push_number(&mut text, get(&row)),
                 Getter::Real(get) => push_number(&mut text, get(&row)),
@@ -47,7 +47,7 @@ fn push_number(text: &mut String, number: Option<impl fmt::Display>) {
 
 /// Quotes a field if it contains a separator, and prefixes an apostrophe if a spreadsheet would
 /// interpret it as a formula.
-fn quote(field: &str) -> Cow<'_, str> {
+fn quote_field(field: &str) -> Cow<'_, str> {
     if field.starts_with(['=', '+', '-', '@', '\t', '\r']) {
         return format!("\"'{}\"", field.replace('"', "\"\"")).into();
     }
@@ -62,8 +62,8 @@ fn quote(field: &str) -> Cow<'_, str> {
 mod tests {
     #[test]
     fn separators_are_quoted() {
-        assert_eq!(super::quote("a\"b,c"), "\"a\"\"b,c\"");
-        assert_eq!(super::quote("tokio-interval@1ms"), "tokio-interval@1ms");
+        assert_eq!(super::quote_field("a\"b,c"), "\"a\"\"b,c\"");
+        assert_eq!(super::quote_field("tokio-interval@1ms"), "tokio-interval@1ms");
     }
 
     #[test]
@@ -78,7 +78,7 @@ mod tests {
             ("=\"x\",1", "\"'=\"\"x\"\",1\""),
             ("1=1", "1=1"),
         ] {
-            assert_eq!(super::quote(field), written, "{field:?}");
+            assert_eq!(super::quote_field(field), written, "{field:?}");
         }
     }
 }

@@ -54,21 +54,25 @@ const OPTIONS: Options = Options {
 
 #[derive(Deserialize)]
 struct Threads {
-    thread: BTreeMap<u64, Thread>,
+    thread: BTreeMap<u64, CyclictestThread>,
 }
 
-#[derive(Deserialize)]
-struct Thread {
-    /// Id of the subject, in files written by osjitter.
-    subject: Option<String>,
+/// A thread of the file. Versions of cyclictest leave out different keys.
+#[derive(Deserialize, Serialize)]
+struct CyclictestThread {
+    /// In ascending order, since readers draw the bins in the order of the file.
     #[serde(default)]
     histogram: RawBins,
     cycles: u64,
     min: Option<u64>,
     max: Option<u64>,
     avg: Option<f64>,
-    /// -1 for a thread that is not bound.
+    /// [`NONE`] for a thread that is not bound.
     cpu: Option<i64>,
+    #[serde(skip_deserializing)]
+    node: i64,
+    /// Id of the subject, in files written by osjitter.
+    subject: Option<String>,
 }
 
 pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
@@ -184,7 +188,7 @@ pub enum Resolution {
 }
 
 impl Resolution {
-    fn nanoseconds(self) -> i64 {
+    fn nanoseconds(self) -> u64 {
         match self {
             Self::Us => 1_000,
             Self::Ns => 1,
@@ -196,20 +200,7 @@ impl Resolution {
 struct CyclictestFile {
     #[serde(flatten)]
     frame: Frame,
-    thread: BTreeMap<usize, CyclictestThread>,
-}
-
-#[derive(Serialize)]
-struct CyclictestThread {
-    /// In ascending order, since readers draw the bins in the order of the file.
-    histogram: BTreeMap<i64, u64>,
-    cycles: u64,
-    min: i64,
-    max: i64,
-    avg: f64,
-    cpu: i64,
-    node: i64,
-    subject: String,
+    thread: BTreeMap<u64, CyclictestThread>,
 }
 
 /// Returns a command line that states the period in the syntax of cyclictest, if all subjects share
@@ -228,7 +219,7 @@ fn cmdline(report: &Report, resolution: Resolution) -> String {
 pub fn write(report: &Report, resolution: Resolution) -> String {
     let threads = entries(std::slice::from_ref(report))
         .map(|entry| CyclictestThread::from_entry(&entry, resolution));
-    let thread: BTreeMap<_, _> = threads.enumerate().collect();
+    let thread: BTreeMap<u64, _> = (0..).zip(threads).collect();
     let start = humantime::parse_rfc3339(&report.started_utc).ok();
     let end = start
         .and_then(|start| start.checked_add(Duration::from_nanos(report.duration_ns)))
@@ -251,27 +242,28 @@ pub fn write(report: &Report, resolution: Resolution) -> String {
 impl CyclictestThread {
     fn from_entry(entry: &Entry<'_>, resolution: Resolution) -> Self {
         let unit_ns = resolution.nanoseconds();
+        let units = |ns: i64| ns.max(0).unsigned_abs() / unit_ns;
         let d = &entry.summary.lateness_ns;
-        let [min, max] = [d.min, d.max].map(|ns| ns.max(0) / unit_ns);
-        let mut histogram = BTreeMap::new();
+        let (min, max) = (units(d.min), units(d.max));
+        let mut histogram = RawBins::default();
         let values = Lateness::from_subject(entry.subject);
         for (value, count) in values.counts() {
             // The bin of a stored histogram may extend beyond the largest value in it.
-            let value = (value.max(0) / unit_ns).clamp(min, max.max(min));
-            let bin: &mut u64 = histogram.entry(value).or_default();
+            let value = units(value).clamp(min, max.max(min));
+            let bin = histogram.0.entry(value).or_default();
             *bin = bin.saturating_add(count);
         }
         let mean = (d.mean.max(0) as f64 / unit_ns as f64).clamp(min as f64, max as f64);
         Self {
             histogram,
             cycles: values.count().max(entry.summary.came()),
-            min,
-            max,
+            min: Some(min),
+            max: Some(max),
             // Two digits, as cyclictest writes. Rounding a long time could exceed the maximum.
-            avg: ((mean * 100.0).round() / 100.0).clamp(min as f64, max as f64),
-            cpu: bound_cpu(entry.report, entry.subject).unwrap_or(NONE),
+            avg: Some(((mean * 100.0).round() / 100.0).clamp(min as f64, max as f64)),
+            cpu: bound_cpu(entry.report, entry.subject).or(Some(NONE)),
             node: NONE,
-            subject: entry.subject.id.clone(),
+            subject: Some(entry.subject.id.clone()),
         }
     }
 }

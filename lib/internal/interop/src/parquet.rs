@@ -19,7 +19,7 @@ use parquet::record::{Field, Row};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::columns::{self, Column, Getter};
+use crate::columns::{self, Getter, TableColumn};
 use crate::import_error::ExportError;
 use files::entry::entries;
 
@@ -203,7 +203,7 @@ fn new_writer<'a>(
 /// Encodes rows in groups.
 fn write<R, Rows: Iterator<Item = R> + Clone>(
     name: &str,
-    columns: &[Column<R>],
+    columns: &[TableColumn<R>],
     groups: impl Iterator<Item = Rows>,
 ) -> Result<Vec<u8>, ParquetError> {
     let mut file = new_writer(name, columns.iter().map(schema_column))?;
@@ -219,7 +219,7 @@ fn write<R, Rows: Iterator<Item = R> + Clone>(
     file.into_inner()
 }
 
-fn schema_column<R>((name, get): &Column<R>) -> SchemaColumn<'_> {
+fn schema_column<R>((name, get): &TableColumn<R>) -> SchemaColumn<'_> {
     let (field, rises) = match get {
         Getter::Text(_) | Getter::Words(_) => (TEXT_FIELD, false),
         // Neighbouring values are similar: ticks and deadlines rise evenly, the others hardly

@@ -52,7 +52,7 @@ impl Program {
 }
 
 /// One CPU at one stage.
-struct Column {
+struct CpuColumn {
     name: String,
     id: String,
     cpu: u64,
@@ -64,7 +64,7 @@ struct Column {
     max: Option<u64>,
 }
 
-impl Column {
+impl CpuColumn {
     fn parse(tool: &str, head: &str) -> Option<Self> {
         let (stage, cpu) = head.split_once('-')?;
         let cpu: u64 = cpu.parse().ok()?;
@@ -109,7 +109,7 @@ struct Table {
     duration_ns: Option<u64>,
     /// Whether the heads of the columns were read.
     has_heads: bool,
-    columns: Vec<Column>,
+    columns: Vec<CpuColumn>,
     /// Whether the last row of buckets was read.
     has_rows: bool,
     /// Whether the figures are complete.
@@ -133,7 +133,7 @@ impl Table {
             }
             "ALL:" => self.has_ended = true,
             _ if self.has_rows => {}
-            _ if !self.has_heads && Column::parse("", first).is_some() => {
+            _ if !self.has_heads && CpuColumn::parse("", first).is_some() => {
                 return Err(ImportReason::MissingBuckets.into());
             }
             _ => self.add_row(n, line, first, values)?,
@@ -143,7 +143,7 @@ impl Table {
 
     fn add_heads(&mut self, n: usize, line: &str, heads: &[&str]) -> Result<()> {
         check_count("column", heads.len())?;
-        let columns = heads.iter().map(|head| Column::parse(self.program.name(), head));
+        let columns = heads.iter().map(|head| CpuColumn::parse(self.program.name(), head));
         let columns: Option<Vec<_>> = columns.collect();
         let unknown = || ImportReason::UnknownColumn { line: n, text: line.to_owned() };
         self.columns = columns.ok_or_else(unknown)?;
