@@ -69,13 +69,13 @@ pub trait Case {
 }
 
 /// Cases in groups; the cases of a group are compared within each round.
-pub struct Schedule<C> {
+pub struct BenchSchedule<C> {
     pub settings: Settings,
     pub groups: Vec<Vec<C>>,
     pub expected: Duration,
 }
 
-impl<C: Case> Schedule<C> {
+impl<C: Case> BenchSchedule<C> {
     /// Returns an error if the bench would need more than a day.
     pub fn new(settings: Settings, groups: Vec<Vec<C>>) -> exit::Result<Self> {
         const MAX_TIME: Duration = Duration::from_secs(86_400);

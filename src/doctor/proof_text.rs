@@ -95,7 +95,7 @@ fn format_differences(differences: &Differences) -> Vec<String> {
 /// Formats a change as `-71 % [-78, -60]`, or as `x5.2 [4.8, 5.6]` if the value at least doubles.
 fn format_change(change: &Change) -> String {
     let is_multiple = change.ratio >= 2.0;
-    let format_ratio = if is_multiple { format_multiple } else { format_percent };
+    let format_ratio = if is_multiple { format_multiple } else { format_percent_change };
     let interval = change.ratio_interval.map_or(String::new(), |[low, high]| {
         format!(" [{}, {}]", format_ratio(low), format_ratio(high))
     });
@@ -103,7 +103,7 @@ fn format_change(change: &Change) -> String {
     if is_multiple { format!("x{ratio}{interval}") } else { format!("{ratio} %{interval}") }
 }
 
-fn format_percent(ratio: f64) -> String {
+fn format_percent_change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     if percent.abs() < 9.95 { format!("{percent:+.1}") } else { format!("{percent:+.0}") }
 }

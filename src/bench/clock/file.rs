@@ -13,7 +13,7 @@ files::model! {
         pub started_utc: String,
         pub duration_ns: u64,
         pub host: Host,
-        pub clock: Clock,
+        pub clock: TachClock,
         pub first: First,
         /// Whether the machine was quiet while one thread read; null if it was not measured, and in
         /// older files.
@@ -30,7 +30,8 @@ files::model! {
     }
 
     /// Properties of `tach` on this machine.
-    pub struct Clock {
+    #[cfg_attr(test, schemars(rename = "Clock"))]
+    pub struct TachClock {
         pub source: String,
         pub rate_hz: f64,
         pub rate_error_ppb: f64,
@@ -118,7 +119,7 @@ impl File for ClockReport {
     const IS_INDENTED: bool = true;
 }
 
-impl From<&tach::Info> for Clock {
+impl From<&tach::Info> for TachClock {
     fn from(info: &tach::Info) -> Self {
         Self {
             source: info.source.to_string(),

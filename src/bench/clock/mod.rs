@@ -121,7 +121,7 @@ fn measure(args: &BenchClockArgs, first_use: FirstUse, start: BenchStart) -> Clo
     ClockReport {
         schema: SCHEMA.to_owned(),
         bench: "clock".to_owned(),
-        clock: file::Clock::from(&tach::info()),
+        clock: file::TachClock::from(&tach::info()),
         first: First::from(&first_use),
         fitness: Fitness::from_tally(&tally, start.host.cpus_online),
         costs,

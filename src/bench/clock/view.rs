@@ -223,7 +223,7 @@ mod tests {
     use render::document::terminal::render;
 
     use super::*;
-    use crate::bench::clock::file::{Absurd, Clock, Cost, First, Order};
+    use crate::bench::clock::file::{Absurd, Cost, First, Order, TachClock};
     use crate::bench::file::SCHEMA;
 
     fn bench(monotonic_ns: f64, violations: u64, why_not: Option<&str>) -> ClockReport {
@@ -247,7 +247,7 @@ mod tests {
             started_utc: String::new(),
             duration_ns: 1,
             host: engine::machine::host::capture(),
-            clock: Clock {
+            clock: TachClock {
                 source: "tsc".to_owned(),
                 rate_hz: 1e9,
                 rate_error_ppb: 1.0,

@@ -21,14 +21,15 @@ files::model! {
         pub plan: Settings,
         pub host: Host,
         /// The clock of all timestamps.
-        pub clock: Clock,
+        pub clock: TimestampClock,
         /// Warnings about the reliability of the numbers.
         pub warnings: Vec<Warning>,
         pub operations: Vec<MeasuredOperation>,
     }
 
     /// The clock of the timestamps.
-    pub struct Clock {
+    #[cfg_attr(test, schemars(rename = "Clock"))]
+    pub struct TimestampClock {
         pub source: String,
         /// Counts per second, measured over the whole bench.
         pub rate_hz: f64,

@@ -24,10 +24,10 @@ use crate::bench::command::{
     self, BenchStart, OutputArgs, Selection, about, name, select_values, selection_parser,
 };
 use crate::bench::dispatch::file::{
-    Clock, DispatchReport, MeasuredOperation, MeasuredRuntime, NotMeasured,
+    DispatchReport, MeasuredOperation, MeasuredRuntime, NotMeasured, TimestampClock,
 };
 use crate::bench::file::SCHEMA;
-use crate::bench::harness::{BenchOutcome, Case, Schedule, Series, Settings};
+use crate::bench::harness::{BenchOutcome, BenchSchedule, Case, Series, Settings};
 
 /// Batches of a round: enough for percentiles over batches, and few enough that the timestamps
 /// between them cost almost nothing.
@@ -68,11 +68,14 @@ pub struct BenchDispatchArgs {
 }
 
 impl BenchDispatchArgs {
-    fn schedule(&self) -> exit::Result<Schedule<OperationCase>> {
+    fn schedule(&self) -> exit::Result<BenchSchedule<OperationCase>> {
         let (rounds, millis) = if self.quick { (5, 2) } else { (25, 10) };
         let round_time = self.round_time.unwrap_or(Duration::from_millis(millis));
         let settings = Settings::new(self.seed, self.rounds.unwrap_or(rounds), round_time, BATCHES);
-        Schedule::new(settings, select_values(&self.operation).into_iter().map(cases).collect())
+        BenchSchedule::new(
+            settings,
+            select_values(&self.operation).into_iter().map(cases).collect(),
+        )
     }
 }
 
@@ -154,7 +157,7 @@ fn report(start: BenchStart, outcome: BenchOutcome<OperationCase>) -> DispatchRe
         duration_ns: start.duration_ns(),
         partial: outcome.partial,
         plan: outcome.settings,
-        clock: Clock {
+        clock: TimestampClock {
             source: tach::source().to_string(),
             rate_hz: outcome.rate_hz,
             ns_per_read: measure_read_ns(tach::ordered_count),
@@ -230,7 +233,7 @@ mod tests {
         args: BenchDispatchArgs,
     }
 
-    fn schedule(args: &[&str]) -> Schedule<OperationCase> {
+    fn schedule(args: &[&str]) -> BenchSchedule<OperationCase> {
         CommandLine::parse_from([&["dispatch"], args].concat()).args.schedule().unwrap()
     }
 

@@ -21,7 +21,7 @@ files::model! {
         pub plan: Settings,
         pub host: Host,
         /// The clocks that the variants read.
-        pub clocks: Vec<Clock>,
+        pub clocks: Vec<MeasuredClock>,
         /// Warnings about the reliability of the numbers.
         pub warnings: Vec<Warning>,
         /// One entry for each workload and length.
@@ -43,7 +43,8 @@ files::model! {
     }
 
     /// A clock of timestamps or deadlines.
-    pub struct Clock {
+    #[cfg_attr(test, schemars(rename = "Clock"))]
+    pub struct MeasuredClock {
         pub name: String,
         pub source: String,
         pub ns_per_read: f64,

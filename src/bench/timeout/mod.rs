@@ -28,7 +28,7 @@ use crate::bench::command::{
     selection_parser,
 };
 use crate::bench::file::SCHEMA;
-use crate::bench::harness::{self, BenchOutcome, Schedule, Series};
+use crate::bench::harness::{self, BenchOutcome, BenchSchedule, Series};
 use crate::bench::timeout::cases::{
     BATCHES, Case, LENGTHS, MAX_TIMERS, WorkloadArgs, WorkloadKind, combinations, id, parse_share,
     timed_workloads,
@@ -103,7 +103,7 @@ fn parse_length(text: &str) -> Result<Duration, units::UnitError> {
 }
 
 impl BenchTimeoutArgs {
-    fn schedule(&self) -> exit::Result<Schedule<Case>> {
+    fn schedule(&self) -> exit::Result<BenchSchedule<Case>> {
         let clocks = if self.clock.is_empty() {
             vec![Clock::Tokio, Clock::Tach]
         } else {
@@ -124,7 +124,7 @@ impl BenchTimeoutArgs {
             groups.push(cases.collect());
         }
         let settings = harness::Settings::new(self.seed, self.rounds, self.round_time, BATCHES);
-        Schedule::new(settings, groups)
+        BenchSchedule::new(settings, groups)
     }
 }
 
@@ -152,7 +152,7 @@ pub fn run(args: &BenchTimeoutArgs) -> exit::Result<ExitStatus> {
 /// Counts the operations of each case in another program, and measures their costs.
 fn measure(
     args: &BenchTimeoutArgs,
-    schedule: Schedule<Case>,
+    schedule: BenchSchedule<Case>,
     summary: &str,
     start: BenchStart,
 ) -> exit::Result<TimeoutReport> {
@@ -189,7 +189,7 @@ fn list() -> String {
 }
 
 /// Measures the cost of a reading of each clock in the schedule.
-fn clocks(schedule: &Schedule<Case>) -> Vec<file::Clock> {
+fn clocks(schedule: &BenchSchedule<Case>) -> Vec<file::MeasuredClock> {
     let jobs = || schedule.groups.iter().flatten().map(|case| &case.job);
     let is_used =
         |clock: &&Clock| **clock == Clock::Tokio || jobs().any(|job| job.clock == **clock);
@@ -197,7 +197,7 @@ fn clocks(schedule: &Schedule<Case>) -> Vec<file::Clock> {
 }
 
 /// Measures the cost of a reading of a clock.
-fn measure_clock(clock: &Clock) -> file::Clock {
+fn measure_clock(clock: &Clock) -> file::MeasuredClock {
     let (source, ns_per_read) = match clock {
         Clock::Tokio => {
             let source = "std::time::Instant, the kernel's monotonic clock".to_owned();
@@ -209,7 +209,7 @@ fn measure_clock(clock: &Clock) -> file::Clock {
         #[cfg(not(feature = "quanta"))]
         Clock::Quanta => unreachable!("every variant refuses it"),
     };
-    file::Clock { name: name(clock), source, ns_per_read }
+    file::MeasuredClock { name: name(clock), source, ns_per_read }
 }
 
 /// Clock sources that are read with one counter instruction and without a system call.
@@ -218,7 +218,7 @@ const COUNTER_SOURCES: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_
 fn report(
     start: BenchStart,
     outcome: BenchOutcome<Case>,
-    clocks: Vec<file::Clock>,
+    clocks: Vec<file::MeasuredClock>,
     capacity: u64,
 ) -> TimeoutReport {
     let clock_source = start.host.clock_source.as_deref();
@@ -332,7 +332,7 @@ mod tests {
         args: BenchTimeoutArgs,
     }
 
-    fn schedule(args: &[&str]) -> Result<Schedule<Case>, String> {
+    fn schedule(args: &[&str]) -> Result<BenchSchedule<Case>, String> {
         let line = CommandLine::try_parse_from([&["timeout"], args].concat());
         let args = line.map_err(|e| e.to_string())?.args;
         args.schedule().map_err(|e| e.to_string())

@@ -7,7 +7,9 @@ use cli::words::{or_dash, pluralize, prefix_or_empty};
 use files::cost::{Overhead, Verdict};
 
 use crate::bench::file::{BenchFile, add_caveats};
-use crate::bench::timeout::file::{Clock, MeasuredVariant, MeasuredWorkload, TimeoutReport};
+use crate::bench::timeout::file::{
+    MeasuredClock, MeasuredVariant, MeasuredWorkload, TimeoutReport,
+};
 use crate::bench::timeout::picture;
 use crate::bench::timeout::reference::add_comparison;
 use render::document::{Document, Table};
@@ -56,7 +58,7 @@ fn heading(report: &TimeoutReport) -> Vec<String> {
     let (rounds, seed) = (pluralize(report.plan.rounds, "round"), report.plan.seed);
     let mut lines =
         vec![format!("tokio {tokio}; clock source {clock_source}; {rounds}, seed {seed}")];
-    for Clock { name, ns_per_read, source } in &report.clocks {
+    for MeasuredClock { name, ns_per_read, source } in &report.clocks {
         lines.push(format!("clock {name}: {ns_per_read:.1} ns per reading, {source}"));
     }
     lines
