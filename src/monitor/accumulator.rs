@@ -12,7 +12,7 @@ use files::bins::{Binning, Interval, IntervalCounts, Key};
 use files::report::MAX_NS;
 use files::tick_counts::TickCounts;
 use jitterstat::stats::quantile;
-use tickmeter::{LateTick as MeterLateTick, Snapshot};
+use tickmeter::{LateTick, Snapshot};
 
 /// Bins of an interval's histogram.
 pub const BINNING: Binning = Binning::Hdr2;
@@ -94,36 +94,22 @@ impl FromIterator<(i64, u64)> for Bins {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoopTotal {
     pub bins: Bins,
-    pub ticks: u64,
-    pub coalesced: u64,
-    pub skipped: u64,
-    pub missed: u64,
-    pub early: u64,
+    pub ticks: TickCounts,
     /// Largest lateness of the last closed interval, if it had a tick.
     pub closed_max_ns: Option<u64>,
 }
 
-impl LoopTotal {
-    fn add_counts(&mut self, delta: &Snapshot) {
-        self.ticks += delta.ticks + delta.skipped;
-        self.coalesced += delta.coalesced;
-        self.skipped += delta.skipped;
-        self.missed += delta.missed;
-        self.early += delta.early;
-    }
-}
-
 /// A late tick with its calendar time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LateTick {
+pub struct DatedLateTick {
     pub at: SystemTime,
     pub lateness_ns: u64,
     pub work_ns: Option<u64>,
     pub overrun_ns: u64,
 }
 
-impl LateTick {
-    fn from_meter(registered: SystemTime, tick: &MeterLateTick) -> Self {
+impl DatedLateTick {
+    fn from_meter(registered: SystemTime, tick: &LateTick) -> Self {
         Self {
             at: registered.checked_add(tick.at).unwrap_or(registered),
             lateness_ns: to_ns(tick.lateness),
@@ -139,7 +125,7 @@ pub struct IntervalStats {
     pub bins: Bins,
     pub counts: IntervalCounts,
     /// The last late ticks, in order of time.
-    pub late_ticks: Vec<LateTick>,
+    pub late_ticks: Vec<DatedLateTick>,
 }
 
 impl IntervalStats {
@@ -150,20 +136,11 @@ impl IntervalStats {
         self.counts = IntervalCounts::default();
     }
 
-    fn add_counts(&mut self, delta: &Snapshot) {
-        self.counts.ticks += TickCounts {
-            planned: delta.ticks + delta.skipped,
-            delivered: delta.ticks.saturating_sub(delta.coalesced),
-            coalesced: Some(delta.coalesced),
-            skipped: Some(delta.skipped),
-            missed: Some(delta.missed),
-            early: Some(delta.early),
-        };
-    }
-
     fn add_late_ticks(&mut self, delta: &Snapshot) {
         let ticks = &mut self.late_ticks;
-        ticks.extend(delta.late.iter().map(|tick| LateTick::from_meter(delta.registered, tick)));
+        ticks.extend(
+            delta.late.iter().map(|tick| DatedLateTick::from_meter(delta.registered, tick)),
+        );
         ticks.drain(..ticks.len().saturating_sub(MAX_LATE_TICKS));
     }
 
@@ -197,8 +174,12 @@ impl LoopRecord {
 
     fn new() -> Self {
         let total = LoopTotal { bins: Bins::preallocated(), ..LoopTotal::default() };
-        let filler =
-            LateTick { at: SystemTime::now(), lateness_ns: 1, work_ns: Some(1), overrun_ns: 1 };
+        let filler = DatedLateTick {
+            at: SystemTime::now(),
+            lateness_ns: 1,
+            work_ns: Some(1),
+            overrun_ns: 1,
+        };
         let interval = IntervalStats {
             bins: Bins::preallocated(),
             late_ticks: vec_with_touched_capacity(filler, 2 * MAX_LATE_TICKS),
@@ -214,8 +195,16 @@ impl LoopRecord {
     /// Adds the ticks since the previous snapshot, whose largest lateness was `previous_max`.
     fn add(&mut self, now: &Snapshot, delta: &Snapshot, previous_max: Option<Duration>) {
         self.add_bins(delta);
-        self.total.add_counts(delta);
-        self.interval.add_counts(delta);
+        let ticks = TickCounts {
+            planned: delta.ticks + delta.skipped,
+            delivered: delta.ticks.saturating_sub(delta.coalesced),
+            coalesced: Some(delta.coalesced),
+            skipped: Some(delta.skipped),
+            missed: Some(delta.missed),
+            early: Some(delta.early),
+        };
+        self.total.ticks += ticks;
+        self.interval.counts.ticks += ticks;
         let max_ns = max_lateness_since(now, delta, previous_max).map(to_signed_ns);
         self.interval.counts.max_ns = self.interval.counts.max_ns.max(max_ns);
         self.interval.add_late_ticks(delta);
@@ -459,7 +448,7 @@ mod tests {
             "the maximum is that of the interval"
         );
         let total = accumulator.totals().next().unwrap().1;
-        assert_eq!((total.ticks, total.bins.count()), (18, 18));
+        assert_eq!((total.ticks.planned, total.bins.count()), (18, 18));
     }
 
     #[test]
@@ -503,7 +492,7 @@ mod tests {
         }
         accumulator.record_poll([poll(1, "a", &meter)], []);
         let total = accumulator.totals().next().unwrap().1;
-        assert_eq!((total.ticks, total.bins.count()), (40, 40));
+        assert_eq!((total.ticks.planned, total.bins.count()), (40, 40));
         assert_eq!(accumulator.close_interval()[0].1.counts.ticks.planned, 40);
         // A meter that no poll mentions has ended.
         accumulator.record_poll([], []);

@@ -5,7 +5,7 @@ pub mod formats;
 use cli::time::format_unsigned_time;
 use files::file::File;
 
-use crate::monitor::accumulator;
+use crate::monitor::accumulator::DatedLateTick;
 
 files::model! {
     /// The limits that were broken in one interval.
@@ -56,11 +56,12 @@ files::model! {
         /// CPU time that the hypervisor took from the machine.
         pub steal_ns: Option<u64>,
         /// The last late ticks of the interval, oldest first; at most 128.
-        pub late: Vec<LateTick>,
+        pub late: Vec<BreachLateTick>,
     }
 
     /// A late tick.
-    pub struct LateTick {
+    #[cfg_attr(test, schemars(rename = "LateTick"))]
+    pub struct BreachLateTick {
         /// Time at which the tick was delivered, RFC 3339, UTC.
         pub at_utc: String,
         /// Lateness of the tick.
@@ -72,8 +73,8 @@ files::model! {
     }
 }
 
-impl From<&accumulator::LateTick> for LateTick {
-    fn from(tick: &accumulator::LateTick) -> Self {
+impl From<&DatedLateTick> for BreachLateTick {
+    fn from(tick: &DatedLateTick) -> Self {
         Self {
             at_utc: humantime::format_rfc3339_micros(tick.at).to_string(),
             lateness_ns: tick.lateness_ns,

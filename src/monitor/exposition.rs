@@ -9,6 +9,7 @@ mod text_format;
 
 use std::borrow::Cow;
 
+use files::tick_counts::TickCounts;
 use interop::openmetrics::format_seconds;
 
 pub use negotiation::ExpositionFormat;
@@ -56,11 +57,11 @@ pub struct BreachCount<'a> {
 struct LoopCounter {
     name: &'static str,
     help: &'static str,
-    value: fn(&LoopTotal) -> u64,
+    value: fn(&TickCounts) -> Option<u64>,
 }
 
 const LOOP_COUNTERS: [LoopCounter; 5] = [
-    LoopCounter { name: "osjitter_ticks", help: "Planned ticks.", value: |t| t.ticks },
+    LoopCounter { name: "osjitter_ticks", help: "Planned ticks.", value: |t| Some(t.planned) },
     LoopCounter {
         name: "osjitter_missed_ticks",
         help: "Ticks not delivered before the next deadline.",
@@ -121,7 +122,7 @@ fn build_families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
         },
     ]);
     for LoopCounter { name, help, value } in LOOP_COUNTERS {
-        let samples = loop_samples(state, |total| Some(Value::Number(value(total) as f64)));
+        let samples = loop_samples(state, |total| Some(Value::Number(value(&total.ticks)? as f64)));
         families.push(Family { name, kind: FamilyKind::Counter, help, samples });
     }
 
@@ -258,7 +259,9 @@ mod tests {
             .map(|(value, count)| (BINNING.bin(value).lower, count))
             .into_iter()
             .collect();
-        let total = LoopTotal { ticks: 7, missed: 1, skipped: 1, bins, ..LoopTotal::default() };
+        let ticks =
+            TickCounts { planned: 7, missed: Some(1), skipped: Some(1), ..TickCounts::default() };
+        let total = LoopTotal { ticks, bins, ..LoopTotal::default() };
         let closed = LoopTotal { closed_max_ns: Some(14_000), ..total.clone() };
         let state = MonitorState {
             loops: vec![(&probe, &closed), (&meter, &total)],

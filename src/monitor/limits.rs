@@ -9,7 +9,7 @@ use files::gate::limit::Quantity;
 use jitterstat::stats::quantile;
 
 use crate::monitor::accumulator::{IntervalStats, LoopId};
-use crate::monitor::breaches::{Breach, LateTick};
+use crate::monitor::breaches::{Breach, BreachLateTick};
 use crate::written_limit::{KnownNames, LimitError, LimitFlaw, WrittenLimit};
 
 /// Maximum number of limits, since each adds a series to the metrics of every loop.
@@ -168,7 +168,7 @@ impl Limit {
             run_queue_ns: stats.counts.run_queue_ns,
             throttled_ns: stats.counts.throttled_ns,
             steal_ns: stats.counts.steal_ns,
-            late: stats.late_ticks.iter().map(LateTick::from).collect(),
+            late: stats.late_ticks.iter().map(BreachLateTick::from).collect(),
         })
     }
 }

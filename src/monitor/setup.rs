@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use cli::exit::{self, Error, usage};
+use cli::exit::{self, usage};
 use cli::units;
 use engine::machine::host;
 use engine::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed};
