@@ -1,5 +1,6 @@
 //! Code shared by the commands of the benches: arguments, and writing the results.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,7 +13,7 @@ use cli::file_io::{OutputDirectory, ResultNames};
 use cli::terminal;
 use cli::units::{self, to_ns};
 use engine::machine::host;
-use engine::scenario::{select_by_pattern, validate_count};
+use engine::scenario::{ScenarioError, select_by_pattern, validate_count};
 use files::report::{Host, Warning};
 
 use crate::bench::file::{BenchFile, FORMATS};
@@ -141,14 +142,13 @@ pub fn selection_parser<T: ValueEnum + Send + Sync + 'static>(
     with_examples(move |text: &str| select::<T>(noun, text), names)
 }
 
-fn select<T: ValueEnum>(noun: &str, text: &str) -> Result<Selection<T>, String> {
+fn select<T: ValueEnum>(noun: &str, text: &str) -> Result<Selection<T>, ScenarioError> {
     if let Ok(value) = T::from_str(text, false) {
         return Ok(vec![value]);
     }
     let names: Vec<String> = T::value_variants().iter().map(name).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let selected =
-        select_by_pattern(noun, &[text.to_owned()], &names).map_err(|error| error.to_string())?;
+    let selected = select_by_pattern(noun, &[text.to_owned()], &names)?;
     let is_selected = |value: &&T| selected.contains(&name(*value).as_str());
     Ok(T::value_variants().iter().filter(is_selected).cloned().collect())
 }
@@ -163,17 +163,44 @@ pub fn select_values<T: ValueEnum + PartialEq>(selections: &[Selection<T>]) -> V
 }
 
 /// Parses a number of rounds.
-pub fn parse_rounds(text: &str) -> Result<u64, String> {
+pub fn parse_rounds(text: &str) -> Result<u64, CountError> {
     parse_count("rounds", 10_000)(text)
 }
 
 /// Returns a parser for a number from 1 to `max`; `noun` names the quantity in errors.
-pub fn parse_count(noun: &'static str, max: u64) -> impl Fn(&str) -> Result<u64, String> + Clone {
-    move |text| validate_count(noun, parse_whole(text)?, max).map_err(|error| error.to_string())
+pub fn parse_count(
+    noun: &'static str,
+    max: u64,
+) -> impl Fn(&str) -> Result<u64, CountError> + Clone {
+    move |text| {
+        let count = text.parse().map_err(|_| CountError::NotNumber { text: text.to_owned() })?;
+        validate_count(noun, count, max).map_err(CountError::OutOfRange)
+    }
 }
 
-fn parse_whole(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("{text:?} is not a whole number"))
+/// Reason why a text is not a possible count.
+#[derive(Debug)]
+pub enum CountError {
+    NotNumber { text: String },
+    OutOfRange(ScenarioError),
+}
+
+impl fmt::Display for CountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotNumber { text } => write!(f, "{text:?} is not a whole number"),
+            Self::OutOfRange(source) => source.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CountError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NotNumber { .. } => None,
+            Self::OutOfRange(source) => Some(source),
+        }
+    }
 }
 
 /// Parses the time that a case runs in a round.

@@ -36,41 +36,45 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
                 check(args::parse_tolerance(line)),
             ]
         });
-        for result in results {
-            accepted |= result.is_ok();
-            reasons.extend(result.err());
+        for reason in results {
+            accepted |= reason.is_none();
+            reasons.extend(reason);
         }
     }
     if accepted { Ok(()) } else { Err(Error::usage(reasons)) }
 }
 
 /// Returns the reason for which a line is not an argument.
-fn check<T, E: Display>(result: Result<T, E>) -> Result<(), String> {
-    result.map(drop).map_err(|e| e.to_string())
+fn check<T, E: Display>(result: Result<T, E>) -> Option<String> {
+    result.err().map(|error| error.to_string())
 }
 
 /// Checks that a parsed value survives formatting and parsing.
-fn round_trip<T>(line: &str) -> Result<(), String>
+fn round_trip<T>(line: &str) -> Option<String>
 where
     T: FromStr<Err: Display> + Display + PartialEq + Debug,
 {
-    let read: T = line.parse().map_err(|e: T::Err| e.to_string())?;
-    assert_eq!(read.to_string().parse().ok(), Some(read), "{line:?}");
-    Ok(())
+    let parsed = line.parse::<T>();
+    if let Ok(read) = &parsed {
+        assert_eq!(read.to_string().parse().ok().as_ref(), Some(read), "{line:?}");
+    }
+    check(parsed)
 }
 
-fn duration(line: &str) -> Result<(), String> {
-    let read = units::parse_duration(line).map_err(|e| e.to_string())?;
-    let number = line.trim().trim_end_matches(|c: char| !c.is_ascii_digit() && c != '.').trim_end();
-    assert!(number.chars().all(|c| c.is_ascii_digit() || c == '.'), "{line:?}");
-    assert_eq!(units::parse_duration(&units::format_exact_duration(read)), Ok(read), "{line:?}");
-    if let Ok(period) = units::parse_period(line) {
-        assert!(
-            period == read && (units::MIN_PERIOD..=units::MAX_PERIOD).contains(&period),
-            "{line:?}"
-        );
+fn duration(line: &str) -> Option<String> {
+    let parsed = units::parse_duration(line);
+    if let &Ok(read) = &parsed {
+        let is_of_unit = |c: char| !c.is_ascii_digit() && c != '.';
+        let number = line.trim().trim_end_matches(is_of_unit).trim_end();
+        assert!(number.chars().all(|c| c.is_ascii_digit() || c == '.'), "{line:?}");
+        let written = units::format_exact_duration(read);
+        assert_eq!(units::parse_duration(&written), Ok(read), "{line:?}");
+        if let Ok(period) = units::parse_period(line) {
+            let is_in_range = (units::MIN_PERIOD..=units::MAX_PERIOD).contains(&period);
+            assert!(period == read && is_in_range, "{line:?}");
+        }
     }
-    Ok(())
+    check(parsed)
 }
 
 /// Compares the glob matcher with the definition of a match: the first line is the pattern, the

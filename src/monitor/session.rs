@@ -14,6 +14,7 @@ use cli::words::pluralize;
 use engine::machine::os;
 use engine::measure::late_tick_log::LateTickLog;
 use engine::measure::metered_loop::MeteredLoop;
+use engine::measure::metered_loop_error::MeteredLoopError;
 use engine::measure::order;
 use engine::scenario::Scenario;
 use jitterstat::stats::random::SplitMix64;
@@ -158,14 +159,13 @@ impl Session {
         &mut self,
         mut scenario: Scenario,
         period: StretchedPeriod,
-    ) -> Result<(), String> {
+    ) -> Result<(), MeteredLoopError> {
         scenario.period = period.period();
         let phase = order::phase_from_draw(scenario.period, self.random.next_u64());
         let late_from = self.late_threshold(&scenario);
         let rule = LateRule::new(&self.setup.limits, &LoopId::from(&scenario));
         let late_ticks = self.flight.as_ref().zip(rule).map(|(flight, rule)| flight.new_log(rule));
-        let running = MeteredLoop::start(&scenario, phase, late_from, late_ticks.clone())
-            .map_err(|error| error.to_string())?;
+        let running = MeteredLoop::start(&scenario, phase, late_from, late_ticks.clone())?;
         self.probes_started += 1;
         self.probes.push(Probe {
             number: self.probes_started,

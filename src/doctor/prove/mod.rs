@@ -40,7 +40,7 @@ use crate::doctor::args::ProveArgs;
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row, SettingCommands};
 use crate::interrupt;
 
-use setting_switch::SettingSwitch;
+use setting_switch::{SettingSwitch, SwitchError};
 use settings::{SettingTrial, list_trials, user_trial};
 
 /// Maximum share of proofs in which an interval of any row is wrong.
@@ -101,7 +101,7 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     loads.end();
     observer.progress.finish();
     if let Some(failure) = observer.failure {
-        return Err(Error::measure(failure));
+        return Err(Error::measure(failure.to_string()));
     }
     let load = Some(&args.load).filter(|load| !load.is_none()).map(ToString::to_string);
     Ok(Proof { load, ..judge(&report, &plan, rounds, subjects) })
@@ -256,7 +256,7 @@ impl ProofPlan {
 struct ProofObserver {
     switch: SettingSwitch,
     /// Why a setting could not be applied or restored. Rounds after that are not what they seem.
-    failure: Option<String>,
+    failure: Option<SwitchError>,
     progress: Progress,
 }
 

@@ -1,12 +1,14 @@
 //! Applies the settings of scenarios for one round each.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
 use engine::machine::setting::SettingGuard;
 use engine::measure::trial_commands::{TrialCommands, TrialProcess};
+use engine::measure::trial_error::TrialError;
 use engine::program::Program;
 use engine::scenario::Scenario;
 
@@ -65,16 +67,16 @@ impl SettingSwitch {
     ///
     /// # Errors
     ///
-    /// Returns the message for the user if that fails.
-    pub fn apply(&mut self, id: &str) -> Result<(), String> {
+    /// Returns an error if that fails.
+    pub fn apply(&mut self, id: &str) -> Result<(), SwitchError> {
         let trial = self.trials.get(id);
         if let Some(process) = &mut self.process {
             let commands = trial.and_then(|trial| trial.commands.as_ref());
-            let changed = process.change(commands.unwrap_or(&self.no_change));
-            changed.map_err(|error| error.to_string())?;
+            process.change(commands.unwrap_or(&self.no_change)).map_err(SwitchError::Commands)?;
         }
         if let Some(trial) = trial {
-            self.guard = Some(trial.setting.hold().map_err(|error| describe(id, &error))?);
+            let held = trial.setting.hold();
+            self.guard = Some(held.map_err(|source| SwitchError::lost(id, source))?);
         }
         Ok(())
     }
@@ -83,16 +85,47 @@ impl SettingSwitch {
     ///
     /// # Errors
     ///
-    /// Returns the message for the user if that fails.
-    pub fn restore(&mut self, id: &str) -> Result<(), String> {
+    /// Returns an error if that fails.
+    pub fn restore(&mut self, id: &str) -> Result<(), SwitchError> {
         let released = self.guard.take().map_or(Ok(()), SettingGuard::release);
         if let Some(process) = &mut self.process {
-            process.undo().map_err(|error| error.to_string())?;
+            process.undo().map_err(SwitchError::Commands)?;
         }
-        released.map_err(|error| describe(id, &error))
+        released.map_err(|source| SwitchError::lost(id, source))
     }
 }
 
-fn describe(id: &str, error: &io::Error) -> String {
-    format!("cannot change the setting of {id} any more: {error}")
+/// Reason why a setting could not be applied or restored.
+#[derive(Debug)]
+pub enum SwitchError {
+    /// A command of the user failed.
+    Commands(TrialError),
+    /// A setting that could be changed before the measurement cannot be changed any more.
+    Lost { scenario: String, source: io::Error },
+}
+
+impl SwitchError {
+    fn lost(id: &str, source: io::Error) -> Self {
+        Self::Lost { scenario: id.to_owned(), source }
+    }
+}
+
+impl fmt::Display for SwitchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Commands(source) => source.fmt(f),
+            Self::Lost { scenario, source } => {
+                write!(f, "cannot change the setting of {scenario} any more: {source}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SwitchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Commands(source) => Some(source),
+            Self::Lost { source, .. } => Some(source),
+        }
+    }
 }

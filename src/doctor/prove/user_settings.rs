@@ -1,10 +1,12 @@
 //! Settings of the user: pairs of `--try` and `--undo`.
 
+use std::fmt;
 use std::str::FromStr;
 
 use cli::exit::{self, Error, usage};
 use engine::measure::trial_commands::TrialCommands;
 use engine::program::{Program, parse_program_name};
+use engine::program_error::ProgramError;
 
 /// A command with the name of the setting that it changes: `performance=cpupower ...`.
 #[derive(Clone, Debug)]
@@ -14,17 +16,46 @@ pub struct NamedCommand {
 }
 
 impl FromStr for NamedCommand {
-    type Err = String;
+    type Err = NamedCommandError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, NamedCommandError> {
         let Some((name, command)) = text.split_once('=') else {
-            return Err(format!(
-                "{text:?} has no name: expected NAME=COMMAND, such as performance=cpupower frequency-set -g performance"
-            ));
+            return Err(NamedCommandError::MissingName { text: text.to_owned() });
         };
-        let program = Program::parse(command).map_err(|error| error.to_string())?;
-        let name = parse_program_name(name).map_err(|error| error.to_string())?;
+        let name = parse_program_name(name).map_err(NamedCommandError::Part)?;
+        let program = Program::parse(command).map_err(NamedCommandError::Part)?;
         Ok(Self { name, program })
+    }
+}
+
+/// Reason why a text is not a command with a name.
+#[derive(Debug)]
+pub enum NamedCommandError {
+    MissingName {
+        text: String,
+    },
+    /// The name or the command is invalid.
+    Part(ProgramError),
+}
+
+impl fmt::Display for NamedCommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingName { text } => write!(
+                f,
+                "{text:?} has no name: expected NAME=COMMAND, such as performance=cpupower frequency-set -g performance"
+            ),
+            Self::Part(source) => source.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NamedCommandError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::MissingName { .. } => None,
+            Self::Part(source) => Some(source),
+        }
     }
 }
 
@@ -75,7 +106,7 @@ mod tests {
             ("x=", "empty command"),
             ("x=echo 0 > /sys/y", "sh -c"),
         ] {
-            let error = text.parse::<NamedCommand>().unwrap_err();
+            let error = text.parse::<NamedCommand>().unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

@@ -3,6 +3,7 @@
 use cli::terminal::note;
 use cli::time::format_share;
 use cli::units;
+use engine::measure::metered_loop_error::MeteredLoopError;
 
 use crate::monitor::accumulator::LoopId;
 use crate::monitor::budget::{BudgetFinding, CpuTime, StretchedPeriod};
@@ -89,8 +90,8 @@ impl Session {
         for probe in &changed {
             probe.running.request_stop();
         }
-        let failures: Vec<Option<String>> =
-            changed.iter_mut().map(|probe| Some(probe.running.stop()?.to_string())).collect();
+        let failures: Vec<Option<MeteredLoopError>> =
+            changed.iter_mut().map(|probe| probe.running.stop()).collect();
         self.ended_loops.extend(changed.iter().map(|probe| LoopId::from(&probe.scenario)));
         // The last ticks, since no later poll will see these meters.
         self.accumulator.record(changed.iter().map(Probe::poll));
