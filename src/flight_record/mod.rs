@@ -79,6 +79,7 @@ files::model! {
         pub behind: Option<Vec<Behind>>,
     }
 
+    // It mirrors `Switch`, since `osjitter.flight/1` has the threads of a round in one list.
     /// A thread that ran ticks was given a CPU, or left it.
     pub struct FlightSwitch {
         /// When.
@@ -92,6 +93,7 @@ files::model! {
         pub kind: String,
     }
 
+    // It mirrors `CpuInterval`, since `osjitter.flight/1` has all CPUs in one list, with names.
     /// A CPU was given to a thread.
     #[serde(rename = "Given")]
     pub struct CpuAssignment {

@@ -59,6 +59,7 @@ files::model! {
         pub late: Vec<BreachLateTick>,
     }
 
+    // It mirrors `DatedLateTick`, since `osjitter.breaches/1` has times as text.
     /// A late tick.
     #[cfg_attr(test, schemars(rename = "LateTick"))]
     pub struct BreachLateTick {

@@ -56,8 +56,10 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
 
     // Claim the outputs.
     let max_intervals = args.keep.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let log = args.log.as_deref();
-    let log = log.map(|directory| Log::open(directory, &setup.host, max_intervals)).transpose()?;
+    let log = match &args.log {
+        Some(directory) => Some(Log::open(directory, &setup.host, max_intervals)?),
+        None => None,
+    };
     let server = args.listen.map(Server::bind).transpose()?;
     let stop = Arc::default();
     stop_on_interrupt(&stop)?;

@@ -162,8 +162,11 @@ impl Session {
     ) -> Result<(), MeteredLoopError> {
         scenario.period = period.period();
         let phase = order::phase_from_draw(scenario.period, self.random.next_u64());
-        let late_from = self.late_threshold(&scenario);
-        let rule = LateRule::new(&self.setup.limits, &LoopId::from(&scenario));
+        let loop_id = LoopId::from(&scenario);
+        // Ticks are recorded one by one from the lowest limit on, or else from half a period on.
+        let limits = self.setup.limits.iter().filter(|limit| limit.applies_to(&loop_id));
+        let late_from = limits.filter_map(Limit::late_from).min().unwrap_or(scenario.period / 2);
+        let rule = LateRule::new(&self.setup.limits, &loop_id);
         let late_ticks = self.flight.as_ref().zip(rule).map(|(flight, rule)| flight.new_log(rule));
         let running = MeteredLoop::start(&scenario, phase, late_from, late_ticks.clone())?;
         self.probes_started += 1;
@@ -177,14 +180,6 @@ impl Session {
             late_ticks,
         });
         Ok(())
-    }
-
-    /// Returns the lateness from which a probe's ticks are recorded one by one: the lowest of its
-    /// limits, or half a period.
-    fn late_threshold(&self, scenario: &Scenario) -> Duration {
-        let loop_id = LoopId::from(scenario);
-        let limits = self.setup.limits.iter().filter(|limit| limit.applies_to(&loop_id));
-        limits.filter_map(Limit::late_from).min().unwrap_or(scenario.period / 2)
     }
 
     pub fn probe_count(&self) -> usize {

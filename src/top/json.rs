@@ -32,6 +32,7 @@ struct Meter {
     last_60s: Option<LoopStats>,
 }
 
+// It mirrors `WindowStats`, since `osjitter.top/1` has percentiles in place of histograms.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Line"))]
 struct LoopStats {

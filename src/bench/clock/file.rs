@@ -29,6 +29,7 @@ files::model! {
         pub drift: Vec<Drift>,
     }
 
+    // It mirrors `tach::Info`, since `osjitter.bench/1` has the texts of its values.
     /// Properties of `tach` on this machine.
     #[cfg_attr(test, schemars(rename = "Clock"))]
     pub struct TachClock {

@@ -18,10 +18,25 @@ impl Session {
         let cpu = CpuTime { monitor, probes: probes_ns.map(|ns| deltas.probe_time(ns)) };
         let Some(finding) = self.budget.record(cpu) else { return };
         match finding {
-            BudgetFinding::ProbesExceed { probes } => self.lengthen_periods(probes),
+            BudgetFinding::ProbesExceed { probes } => {
+                let used = self.format_used("the probes", probes);
+                match self.change_periods(StretchedPeriod::longer) {
+                    Some(periods) => {
+                        self.stretches += 1;
+                        note(false, &format!("{used}; lengthened their periods: {periods}"));
+                    }
+                    None => self.report_budget(&format!(
+                        "{used}; their periods cannot be lengthened further: increase --budget or use fewer probes"
+                    )),
+                }
+            }
             BudgetFinding::OthersExceed { monitor, probes } => {
                 let used = self.format_used("the monitor", monitor);
-                if deltas.is_mostly_recording() && self.reduce_flight_scope() {
+                // Recording the switches of all CPUs is what can be given up first.
+                if deltas.is_mostly_recording()
+                    && let Some(flight) = &mut self.flight
+                    && flight.hindsight.reduce_to_own_threads()
+                {
                     return note(
                         false,
                         &format!(
@@ -34,39 +49,20 @@ impl Session {
                     "{used}; its probes used {probes}: scrape less often, watch fewer meters, or increase --budget"
                 ));
             }
-            BudgetFinding::ProbesHaveRoom { probes } => self.shorten_periods(probes),
+            BudgetFinding::ProbesHaveRoom { probes } => {
+                self.is_budget_reported = false;
+                let used = self.format_used("the probes", probes);
+                if let Some(periods) = self.change_periods(StretchedPeriod::shorter) {
+                    note(self.setup.quiet, &format!("{used}; shortened their periods: {periods}"));
+                }
+            }
             BudgetFinding::Kept => self.is_budget_reported = false,
         }
-    }
-
-    fn reduce_flight_scope(&mut self) -> bool {
-        self.flight.as_mut().is_some_and(|flight| flight.hindsight.reduce_to_own_threads())
     }
 
     fn format_used(&self, name: &str, share: f64) -> String {
         let [used, budget] = [share, self.setup.budget].map(format_core_share);
         format!("{name} used {used} of a core and may use {budget}")
-    }
-
-    fn lengthen_periods(&mut self, share: f64) {
-        let used = self.format_used("the probes", share);
-        match self.change_periods(StretchedPeriod::longer) {
-            Some(periods) => {
-                self.stretches += 1;
-                note(false, &format!("{used}; lengthened their periods: {periods}"));
-            }
-            None => self.report_budget(&format!(
-                "{used}; their periods cannot be lengthened further: increase --budget or use fewer probes"
-            )),
-        }
-    }
-
-    fn shorten_periods(&mut self, share: f64) {
-        self.is_budget_reported = false;
-        let used = self.format_used("the probes", share);
-        if let Some(periods) = self.change_periods(StretchedPeriod::shorter) {
-            note(self.setup.quiet, &format!("{used}; shortened their periods: {periods}"));
-        }
     }
 
     /// Reports that the budget is not kept, once until it is kept again.
