@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use cli::units::{self, UnitError};
 use engine::scenario::{Runtime, Subjects, SubjectsParser, runtime_parser};
-use files::bins::{Labels, cell};
+use files::bins::{LabelError, Labels, cell};
 
 use crate::monitor::http;
 use crate::monitor::limits::Limit;
@@ -125,14 +125,13 @@ fn parse_host(text: &str) -> Result<String, ArgumentError> {
 }
 
 /// Parses a label, such as `rack=r7`.
-fn parse_label(text: &str) -> Result<(String, String), String> {
-    let invalid = || format!("invalid label {text:?}: expected e.g. rack=r7");
-    let (key, value) = text.split_once('=').ok_or_else(invalid)?;
-    Labels::default().set(key, value).map_err(|e| e.to_string())?;
+fn parse_label(text: &str) -> Result<(String, String), ArgumentError> {
+    let Some((key, value)) = text.split_once('=') else {
+        return Err(ArgumentError::Label { text: text.to_owned() });
+    };
+    Labels::default().set(key, value).map_err(ArgumentError::LabelKey)?;
     if value.is_empty() || cell(value) != value {
-        return Err(format!(
-            "invalid label value {value:?}: expected 1 to 256 bytes without , ; \" and control characters"
-        ));
+        return Err(ArgumentError::LabelValue { value: value.to_owned() });
     }
     Ok((key.to_owned(), value.to_owned()))
 }
@@ -142,6 +141,9 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
 enum ArgumentError {
     CoreShare { text: String },
     EmptyHost { text: String },
+    Label { text: String },
+    LabelKey(LabelError),
+    LabelValue { value: String },
 }
 
 impl fmt::Display for ArgumentError {
@@ -153,11 +155,24 @@ impl fmt::Display for ArgumentError {
             Self::EmptyHost { text } => {
                 write!(f, "invalid host name {text:?}: expected at least one character")
             }
+            Self::Label { text } => write!(f, "invalid label {text:?}: expected e.g. rack=r7"),
+            Self::LabelKey(source) => source.fmt(f),
+            Self::LabelValue { value } => write!(
+                f,
+                "invalid label value {value:?}: expected 1 to 256 bytes without , ; \" and control characters"
+            ),
         }
     }
 }
 
-impl std::error::Error for ArgumentError {}
+impl std::error::Error for ArgumentError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::LabelKey(source) => Some(source),
+            _ => None,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
