@@ -56,11 +56,11 @@ fn table(proved: &Proved) -> Table {
 
 /// Returns the name of a setting. Files of 0.2.0 have other names for two built-in ones.
 fn setting_name(row: &Row) -> String {
-    let is_built_in = row.commands.is_none();
-    match row.key.strip_prefix("cpu-") {
-        Some(cpu) if is_built_in => format!("CPU {cpu} only"),
-        None if is_built_in && row.key == "again" => "no change (control)".to_owned(),
-        _ => row.setting.clone(),
+    let cpu = row.key.strip_prefix("cpu-").filter(|cpu| row.setting == format!("CPU {cpu} alone"));
+    match cpu {
+        Some(cpu) => format!("CPU {cpu} only"),
+        None if row.setting == "nothing, once more" => "no change (control)".to_owned(),
+        None => row.setting.clone(),
     }
 }
 
