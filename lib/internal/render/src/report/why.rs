@@ -241,8 +241,8 @@ impl Diagnosis<'_> {
     }
 
     /// Describes the longest late ticks, one line each.
-    pub fn longest_ticks(&self) -> impl Iterator<Item = String> {
-        self.why.longest.iter().map(format_late_tick)
+    pub fn longest_ticks(&self) -> impl Iterator<Item = DescribedTick> {
+        self.why.longest.iter().map(describe_late_tick)
     }
 }
 
@@ -303,7 +303,15 @@ fn format_occupants(behind: &[Behind], total: f64) -> String {
     if occupants.is_empty() { String::new() } else { format!("behind {}", occupants.join(", ")) }
 }
 
-fn format_late_tick(tick: &LateTick) -> String {
+/// A late tick in words.
+pub struct DescribedTick {
+    /// Its place in the run, and its lateness.
+    pub tick: String,
+    /// The parts of the lateness, each with its cause.
+    pub causes: String,
+}
+
+fn describe_late_tick(tick: &LateTick) -> DescribedTick {
     let mut parts = Vec::new();
     for class in significant_classes(&tick.shares_ns) {
         let time = format_time(tick.shares_ns.ns(class) as i64);
@@ -316,14 +324,11 @@ fn format_late_tick(tick: &LateTick) -> String {
         parts.push(format!("{time}{of_it} {name}{behind}"));
     }
     let path = tick.chain.as_ref().map(|chain| format_links(links(chain)));
-    format!(
-        "Round {}, tick {}: {} late{}{}",
-        tick.round,
-        tick.tick,
-        format_time(tick.lateness_ns as i64),
-        prefix_or_empty(", ", (!parts.is_empty()).then(|| parts.join(", "))),
-        prefix_or_empty("; ", path)
-    )
+    let late = format_time(tick.lateness_ns as i64);
+    DescribedTick {
+        tick: format!("Round {}, tick {}: {late} late", tick.round, tick.tick),
+        causes: format!("{}{}", parts.join(", "), prefix_or_empty("; ", path)),
+    }
 }
 
 /// Names the threads that occupied the CPU; empty if there are none.

@@ -31,11 +31,9 @@ fn render_diagnosis(diagnosis: &Diagnosis<'_>) -> String {
     if diagnosis.why.shares_ns.is_some() {
         html += &render_bars(diagnosis.why);
     }
-    for text in diagnosis.longest_ticks() {
-        if let Some((tick, causes)) = text.split_once(": ") {
-            let (tick, causes) = (escape(tick), escape(causes));
-            html += &format!("<details><summary>{tick}</summary><p>{causes}</p></details>\n");
-        }
+    for late in diagnosis.longest_ticks() {
+        let (tick, causes) = (escape(&late.tick), escape(&late.causes));
+        html += &format!("<details><summary>{tick}</summary><p>{causes}</p></details>\n");
     }
     if let Some(path) = diagnosis.wakeup_path() {
         html += &format!("<p>{}</p>\n", escape(&path));

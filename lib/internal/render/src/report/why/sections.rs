@@ -1,5 +1,6 @@
 //! Selects the subjects that a document explains, and adds a section for each of them.
 
+use cli::words::prefix_or_empty;
 use files::report::{Report, Subject};
 
 use super::{Cause, Diagnosis, diagnoses, select_diagnoses};
@@ -79,7 +80,10 @@ fn add_diagnosis(document: &mut Document, diagnosis: &Diagnosis<'_>) {
         document.table(table);
     }
     let longest = diagnosis.longest_ticks().filter(|_| diagnosis.why.tier.is_some());
-    document.notes(longest.map(|tick| format!("{tick}.")));
+    document.notes(longest.map(|late| {
+        let causes = Some(late.causes).filter(|causes| !causes.is_empty());
+        format!("{}{}.", late.tick, prefix_or_empty(", ", causes))
+    }));
     let notes = [diagnosis.wakeup_path(), diagnosis.losses(), diagnosis.next_tier()];
     document.notes(notes.into_iter().flatten());
 }
