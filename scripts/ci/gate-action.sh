@@ -130,7 +130,7 @@ gate GATE_BASELINE_CMD="\"$work/rate-100\"" GATE_CANDIDATE_CMD="\"$work/rate-80\
 expect 1 regressed '^| `\{0,1\}rate`\{0,1\} |'
 grep -qF 'regressed: rate 100 req/s -> 80 req/s (-20 %25, tolerated -5 %25)' "$work/log" || die "the annotation lacks the figures of whole runs"
 
-# A screen says only what is clear, and is not calibrated.
+# A screen gives a quick verdict and is not calibrated.
 rates=(GATE_BASELINE_CMD="\"$work/rate-100\"" GATE_ARGS=--metric=rate GATE_TIER=screen GATE_CALIBRATE=60s)
 gate "${rates[@]}" GATE_CANDIDATE_CMD="\"$work/rate-80\""
 expect 1 regressed 'Jitter screen: clearly worse'

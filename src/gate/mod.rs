@@ -3,8 +3,8 @@
 //! [`run`] is the way of a gate from its arguments to its exit code. A gate can judge several
 //! questions at once, each of which has a file that plans, measures and judges it: two sides
 //! ([`comparison`]), whole runs of two programs ([`runs`]), a subject against its stored sessions
-//! ([`mod@baseline`]), and limits on one subject ([`limits`]). A [`screen`] decides within seconds,
-//! and only what is clear. [`text`] describes a verdict. `osjitter calibrate` measures what a gate
+//! ([`mod@baseline`]), and limits on one subject ([`limits`]). A [`screen`] gives a quick verdict
+//! within seconds. [`text`] describes a verdict. `osjitter calibrate` measures what a gate
 //! can detect ([`calibrate`]).
 
 pub mod args;

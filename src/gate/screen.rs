@@ -1,4 +1,4 @@
-//! Screens: gates that decide within seconds, and only what is clear.
+//! Screens: gates that give a quick verdict within seconds.
 //!
 //! A screen takes a single look, at as many pairs as its time allows. It ends with *pass*, with
 //! *clearly worse* if the whole interval is beyond the tolerance, and otherwise with *look closer*,

@@ -282,9 +282,9 @@ fn errors_name_their_line() {
         ("[stress]\n", "osjitter.toml:1: unknown section [stress]; "),
         (
             "ticks = 5\n",
-            "osjitter.toml:1: ticks is in no section; put it below [run], [gate] or another command",
+            "osjitter.toml:1: ticks is outside any section; put it below [run], [gate] or another command",
         ),
-        ("run = 5\n", "osjitter.toml:1: run is in no section; "),
+        ("run = 5\n", "osjitter.toml:1: run is outside any section; "),
         (
             "[run]\nticks = \"many\"\n",
             "osjitter.toml:2: ticks: \"many\" is not a whole number of at least 1",

@@ -313,7 +313,7 @@ impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Time(ns) => write!(f, "{ns} ns is longer than 31 years"),
-            Self::Count(n) => write!(f, "{n} is more than can be counted"),
+            Self::Count(n) => write!(f, "{n} exceeds 2^53"),
             Self::Number(value) => write!(f, "{value} cannot be"),
             Self::TooMany { found, most } => write!(f, "{found} of them; at most {most} are read"),
             Self::TooFew { found, least } => {

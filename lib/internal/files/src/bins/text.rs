@@ -286,7 +286,7 @@ impl Row<'_> {
 
     fn count(&self, i: usize) -> Result<u64, BinsFlaw> {
         let count = self.text(i)?.parse().ok().filter(|count| *count <= MAX_COUNT);
-        count.ok_or_else(|| self.invalid(i, "a number that can be counted to"))
+        count.ok_or_else(|| self.invalid(i, "an integer of at most 2^53"))
     }
 
     /// Returns a count; `None` for an empty cell, whose count was not measured.
