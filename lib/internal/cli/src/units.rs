@@ -121,13 +121,6 @@ impl fmt::Display for UnitError {
     }
 }
 
-// For callers whose errors are still text.
-impl From<UnitError> for String {
-    fn from(error: UnitError) -> Self {
-        error.to_string()
-    }
-}
-
 /// Formats a bound of a range, the longest period as it is written.
 fn format_bound(bound: Duration) -> String {
     if bound == MAX_PERIOD { "1h".to_owned() } else { format_exact_duration(bound) }
