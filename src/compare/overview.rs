@@ -59,7 +59,7 @@ fn describe_findings(subject: &SubjectComparison) -> String {
     } else if !names_with(subject, Finding::NoDifferenceShown).is_empty() {
         "no difference shown".to_owned()
     } else if !names_with(subject, Finding::NotTrusted).is_empty() {
-        "not trusted".to_owned()
+        "unreliable".to_owned()
     } else {
         "too few rounds".to_owned()
     }
@@ -137,7 +137,7 @@ mod tests {
             ([("p50", NoDifferenceShown), ("p90", TooFewRounds)], "no difference shown"),
             ([("p50", TooFewRounds), ("p90", TooFewRounds)], "too few rounds"),
             ([("p50", NoDifferenceShown), ("p99", NotTrusted)], "no difference shown"),
-            ([("p50", NotTrusted), ("p99", NotTrusted)], "not trusted"),
+            ([("p50", NotTrusted), ("p99", NotTrusted)], "unreliable"),
         ] {
             assert_eq!(describe_findings(&subject(&findings)), words);
         }

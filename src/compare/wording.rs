@@ -8,6 +8,7 @@ use files::compare::{
     ComparedMetric, Comparison, Estimate, Finding, Method, RunEstimate, SubjectComparison,
 };
 use files::environment::Difference;
+use files::subjects::SLEEPING_CONTROL;
 use jitterstat::stats::bootstrap::MIN_ROUNDS;
 
 use render::report::fitness;
@@ -33,14 +34,15 @@ impl Mark {
 
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let meaning = match self {
-            Self::QuietHalf => "only the half of the pairs with the least lateness",
+        write!(f, "{}: ", self.word())?;
+        match self {
+            Self::QuietHalf => f.write_str("only the half of the pairs with the lowest lateness."),
             Self::Control => {
-                "how much later each side is than the control nanosleep in the same run"
+                let control = SLEEPING_CONTROL.name;
+                write!(f, "how much later each side is than the control {control} in the same run.")
             }
-            Self::Baseline => "as multiples of the baseline of the same gate",
-        };
-        write!(f, "{}: {meaning}.", self.word())
+            Self::Baseline => f.write_str("as multiples of the baseline of the same gate."),
+        }
     }
 }
 
@@ -217,7 +219,7 @@ fn format_finding(finding: Finding) -> &'static str {
         Finding::Worse => "B is worse",
         Finding::Better => "B is better",
         Finding::TooFewRounds => "too few rounds for an interval",
-        Finding::NotTrusted => "not trusted, because the machine itself was late there",
+        Finding::NotTrusted => "unreliable, because the machine itself was late there",
     }
 }
 

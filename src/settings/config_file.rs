@@ -274,7 +274,9 @@ fn describe_unknown_section(path: &[String], command: &Command, key: &str) -> St
 
 fn describe_unknown_key(path: &[String], command: &Command, key: &str) -> String {
     if path.is_empty() {
-        return format!("{key} is outside any section; put it below [run], [gate] or another command");
+        return format!(
+            "{key} is outside any section; put it below [run], [gate] or another command"
+        );
     }
     let keys = command.get_arguments().filter(|arg| is_setting(arg)).map(long_name);
     let suggestion = did_you_mean(key, keys);
