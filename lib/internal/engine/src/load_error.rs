@@ -1,60 +1,31 @@
 //! Errors of the texts that describe loads.
 
-use std::error::Error;
-use std::fmt;
-
 use cli::exit;
 use cli::units::UnitError;
 
 /// A text that is not a load.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// The text names tasks, without their number and time.
+    #[error("tasks need a number and a time, e.g. tasks:100x50us")]
     NoTasks,
+    #[error(
+        "invalid load tasks:{0}: expected a number of tasks and the time each holds its worker, e.g. tasks:100x50us"
+    )]
     InvalidTasks(String),
     /// The time for which a task occupies its worker is invalid.
+    #[error(transparent)]
     InvalidHold(UnitError),
-    InvalidThreads {
-        load: String,
-        threads: String,
-        max: usize,
-    },
-    /// The text is not that of a stress process.
+    #[error("invalid load {load}:{threads}: expected 1 to {max} threads, e.g. {load}:2")]
+    InvalidThreads { load: String, threads: String, max: usize },
+    #[error("unknown load {0:?}: expected cpu, memory, io or softirq")]
     UnknownStress(String),
-    /// A command is empty.
+    #[error("the load is empty; use `none` to measure without a load")]
     Empty,
-    OpenQuote {
-        command: String,
-    },
+    #[error("the command {command:?} has an open quote")]
+    OpenQuote { command: String },
+    #[error("a load is one line without control characters; put more into a script")]
     ControlCharacter,
 }
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoTasks => f.write_str("tasks need a number and a time, e.g. tasks:100x50us"),
-            Self::InvalidTasks(text) => write!(
-                f,
-                "invalid load tasks:{text}: expected a number of tasks and the time each holds its worker, e.g. tasks:100x50us"
-            ),
-            Self::InvalidHold(error) => error.fmt(f),
-            Self::InvalidThreads { load, threads, max } => write!(
-                f,
-                "invalid load {load}:{threads}: expected 1 to {max} threads, e.g. {load}:2"
-            ),
-            Self::UnknownStress(text) => {
-                write!(f, "unknown load {text:?}: expected cpu, memory, io or softirq")
-            }
-            Self::Empty => f.write_str("the load is empty; use `none` to measure without a load"),
-            Self::OpenQuote { command } => write!(f, "the command {command:?} has an open quote"),
-            Self::ControlCharacter => {
-                f.write_str("a load is one line without control characters; put more into a script")
-            }
-        }
-    }
-}
-
-impl Error for LoadError {}
 
 impl From<LoadError> for exit::Error {
     fn from(error: LoadError) -> Self {

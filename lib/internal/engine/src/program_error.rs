@@ -1,36 +1,32 @@
 //! Errors of command lines of user's programs.
 
-use std::error::Error;
 use std::fmt;
 
 use cli::exit;
 
 /// A command line, or the name of a program, that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    OpenQuote {
-        command: String,
-    },
-    /// The command is run without a shell, but contains syntax that only a shell understands.
-    ShellSyntax {
-        command: String,
-        syntax: String,
-    },
+    #[error("the command {command:?} has an open quote")]
+    OpenQuote { command: String },
+    #[error(
+        "the command {command:?} is run without a shell, but contains {syntax}: run it with sh -c, or quote \
+         {syntax} to pass it as an argument"
+    )]
+    ShellSyntax { command: String, syntax: String },
+    #[error("empty command: expected a program and its arguments")]
     EmptyCommand,
     /// The first word of the command is empty.
+    #[error("the command has no program")]
     EmptyProgram,
+    #[error("a command with a NUL byte cannot be run")]
     NulByte,
-    InvalidName {
-        name: String,
-        max_chars: usize,
-    },
-    NotExecutable {
-        command: String,
-    },
-    NotFound {
-        command: String,
-        hint: Option<ShellHint>,
-    },
+    #[error("invalid name {name:?}: expected up to {max_chars} letters, digits, -, _ or .")]
+    InvalidName { name: String, max_chars: usize },
+    #[error("cannot start {command}: the file is not executable")]
+    NotExecutable { command: String },
+    #[error("cannot start {command}: there is no such program{}", format_hint(.hint.as_ref()))]
+    NotFound { command: String, hint: Option<ShellHint> },
 }
 
 /// Remedy for words that are meant for a shell.
@@ -59,38 +55,9 @@ impl fmt::Display for ShellHint {
     }
 }
 
-impl fmt::Display for ProgramError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OpenQuote { command } => write!(f, "the command {command:?} has an open quote"),
-            Self::ShellSyntax { command, syntax } => write!(
-                f,
-                "the command {command:?} is run without a shell, but contains {syntax}: run it with sh -c, or quote \
-                 {syntax} to pass it as an argument"
-            ),
-            Self::EmptyCommand => {
-                f.write_str("empty command: expected a program and its arguments")
-            }
-            Self::EmptyProgram => f.write_str("the command has no program"),
-            Self::NulByte => f.write_str("a command with a NUL byte cannot be run"),
-            Self::InvalidName { name, max_chars } => write!(
-                f,
-                "invalid name {name:?}: expected up to {max_chars} letters, digits, -, _ or ."
-            ),
-            Self::NotExecutable { command } => {
-                write!(f, "cannot start {command}: the file is not executable")
-            }
-            Self::NotFound { command, hint: None } => {
-                write!(f, "cannot start {command}: there is no such program")
-            }
-            Self::NotFound { command, hint: Some(hint) } => {
-                write!(f, "cannot start {command}: there is no such program; {hint}")
-            }
-        }
-    }
+fn format_hint(hint: Option<&ShellHint>) -> String {
+    hint.map(|hint| format!("; {hint}")).unwrap_or_default()
 }
-
-impl Error for ProgramError {}
 
 impl From<ProgramError> for exit::Error {
     fn from(error: ProgramError) -> Self {
