@@ -1,6 +1,5 @@
 //! Marks of a program in the trace of the kernel.
 
-use std::error::Error;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -45,10 +44,14 @@ impl TraceMarker {
 }
 
 /// Reason why the trace cannot be marked.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum TraceMarkerError {
     NoTracefs,
-    Unwritable { file: String, error: io::Error },
+    Unwritable {
+        file: String,
+        #[source]
+        error: io::Error,
+    },
 }
 
 impl fmt::Display for TraceMarkerError {
@@ -74,14 +77,5 @@ impl fmt::Display for TraceMarkerError {
             _ => "check whether a shell can write to it",
         };
         write!(f, "cannot write {file}: {error}; {hint}")
-    }
-}
-
-impl Error for TraceMarkerError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::NoTracefs => None,
-            Self::Unwritable { error, .. } => Some(error),
-        }
     }
 }

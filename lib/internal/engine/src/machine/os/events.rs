@@ -2,9 +2,6 @@
 //!
 //! The input can be any bytes. Descriptions by the kernel define the positions of the fields.
 
-use std::error::Error;
-use std::fmt;
-
 use crate::machine::os::switches::number;
 
 /// An event on a CPU.
@@ -145,22 +142,13 @@ pub struct TracepointLayout {
 }
 
 /// A description of a tracepoint that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
+    #[error("it has no id")]
     NoId,
+    #[error("it has no {0}")]
     NoField(String),
 }
-
-impl fmt::Display for LayoutError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoId => f.write_str("it has no id"),
-            Self::NoField(name) => write!(f, "it has no {name}"),
-        }
-    }
-}
-
-impl Error for LayoutError {}
 
 impl TracepointLayout {
     /// Parses the description of a tracepoint by the kernel.
