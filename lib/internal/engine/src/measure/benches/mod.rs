@@ -122,17 +122,13 @@ impl Display for BenchFormat {
 }
 
 /// A name that is not one of a harness.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown harness {:?}: expected one of {}",
+    .0,
+    BenchFormat::ALL.map(BenchFormat::name).join(", ")
+)]
 pub struct UnknownFormat(String);
-
-impl Display for UnknownFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = BenchFormat::ALL.map(BenchFormat::name).join(", ");
-        write!(f, "unknown harness {:?}: expected one of {names}", self.0)
-    }
-}
-
-impl std::error::Error for UnknownFormat {}
 
 impl FromStr for BenchFormat {
     type Err = UnknownFormat;
