@@ -9,8 +9,8 @@ mod run_failure;
 mod session;
 mod stderr_tail;
 
-use std::error::Error;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,6 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use std::{fmt, io};
 
 use jitterstat::series;
 
@@ -356,21 +355,9 @@ fn spawn_watcher<T: Send + 'static>(
     started.map_err(|error| io::Error::new(error.kind(), NoWatcher(error)))
 }
 
-/// The thread that watches a program cannot be started.
-#[derive(Debug)]
-struct NoWatcher(io::Error);
-
-impl fmt::Display for NoWatcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot start the watcher thread: {}", self.0)
-    }
-}
-
-impl Error for NoWatcher {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.0)
-    }
-}
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start the watcher thread: {0}")]
+struct NoWatcher(#[source] io::Error);
 
 /// A thread that waits for the exit of a program.
 struct ExitWatch {

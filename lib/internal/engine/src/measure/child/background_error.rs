@@ -1,6 +1,5 @@
 //! Errors of programs in the background of a measurement.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
@@ -11,17 +10,26 @@ use super::run_failure::ProgramExit;
 use super::stderr_tail::StderrQuote;
 
 /// Reason why a program does not run in the background.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum BackgroundError {
     /// The command of the user cannot be started.
-    CommandNotStarted { command: String, error: Arc<io::Error> },
+    #[error("cannot start {command}: {error}")]
+    CommandNotStarted {
+        command: String,
+        #[source]
+        error: Arc<io::Error>,
+    },
     /// The command of the user has exited.
+    #[error("{0}")]
     CommandEnded(EarlyExit),
     /// The process of osjitter cannot be started.
-    HelperNotStarted(Arc<io::Error>),
+    #[error("cannot be started: {0}")]
+    HelperNotStarted(#[source] Arc<io::Error>),
     /// The process of osjitter was not ready in this time.
+    #[error("was not ready after {0:?}")]
     HelperNotReady(Duration),
     /// The process of osjitter has exited.
+    #[error("{0}")]
     HelperEnded(EarlyExit),
 }
 
@@ -35,28 +43,6 @@ pub struct EarlyExit {
 impl fmt::Display for EarlyExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ended by itself, with {}{}", self.exit, self.stderr)
-    }
-}
-
-impl fmt::Display for BackgroundError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CommandNotStarted { command, error } => {
-                write!(f, "cannot start {command}: {error}")
-            }
-            Self::HelperNotStarted(error) => write!(f, "cannot be started: {error}"),
-            Self::HelperNotReady(timeout) => write!(f, "was not ready after {timeout:?}"),
-            Self::CommandEnded(exit) | Self::HelperEnded(exit) => exit.fmt(f),
-        }
-    }
-}
-
-impl Error for BackgroundError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::CommandNotStarted { error, .. } | Self::HelperNotStarted(error) => Some(&**error),
-            _ => None,
-        }
     }
 }
 

@@ -55,9 +55,10 @@ pub enum RunStep {
 }
 
 /// Error of the system in a step of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub struct SystemError {
     step: RunStep,
+    #[source]
     error: Arc<io::Error>,
 }
 
@@ -218,12 +219,6 @@ impl fmt::Display for SystemError {
             RunStep::ReadSeries => write!(f, "{name}: it cannot be read: {error}"),
             RunStep::ReadMetrics => write!(f, "{name} cannot be read: {error}"),
         }
-    }
-}
-
-impl Error for SystemError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.error)
     }
 }
 
