@@ -17,10 +17,9 @@ pub mod target;
 pub mod ticker;
 pub(crate) mod tokio_timers;
 
-use std::error::Error;
+use std::io;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
-use std::{fmt, io};
 
 use files::subjects::SLEEPING_CONTROL;
 
@@ -88,31 +87,15 @@ pub fn check_available(subject: &SubjectInfo) -> Result<(), SubjectUnavailable> 
 }
 
 /// Reason why a subject cannot run here.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SubjectUnavailable {
     /// The subject has no type that could be tried.
+    #[error("unknown subject")]
     Hidden,
+    #[error(transparent)]
     Panicked(RuntimePanic),
+    #[error(transparent)]
     NoTicker(io::Error),
-}
-
-impl fmt::Display for SubjectUnavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Hidden => f.write_str("unknown subject"),
-            Self::Panicked(panic) => panic.fmt(f),
-            Self::NoTicker(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for SubjectUnavailable {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Hidden | Self::Panicked(_) => None,
-            Self::NoTicker(error) => error.source(),
-        }
-    }
 }
 
 /// Returns the control of a subject in a session of the gate: a bare thread that sleeps.

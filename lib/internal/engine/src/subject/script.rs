@@ -36,9 +36,8 @@
 //! subjects have a runtime, like those of tokio. All instances are equal.
 
 use std::collections::BTreeMap;
-use std::error::Error;
+use std::io;
 use std::sync::{Arc, OnceLock};
-use std::{fmt, io};
 
 use jitterstat::sample::{Grid, Wakeup};
 use serde::Deserialize;
@@ -118,56 +117,29 @@ struct Scripts {
 }
 
 /// Reason why a script cannot be replayed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum ScriptError {
-    /// The environment variable is not set.
+    #[error("a scripted subject needs a script; set {FILE_VARIABLE} to its path")]
     NoFile,
+    #[error("{file}: {error}")]
     Unreadable {
         file: String,
+        #[source]
         error: Arc<io::Error>,
     },
+    #[error("{file}: {error}")]
     Invalid {
         file: String,
+        #[source]
         error: Arc<serde_json::Error>,
     },
-    EmptyList {
-        file: String,
-        name: String,
-    },
-    /// The file has no script for a subject.
-    NoScript {
-        file: String,
-        name: String,
-    },
+    #[error("{file}: {name}: an empty list of lateness: expected at least one value")]
+    EmptyList { file: String, name: String },
+    #[error("{file}: no script for {name}")]
+    NoScript { file: String, name: String },
     /// A failure for the reason in the script.
+    #[error("{0}")]
     Scripted(String),
-}
-
-impl fmt::Display for ScriptError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoFile => {
-                write!(f, "a scripted subject needs a script; set {FILE_VARIABLE} to its path")
-            }
-            Self::Unreadable { file, error } => write!(f, "{file}: {error}"),
-            Self::Invalid { file, error } => write!(f, "{file}: {error}"),
-            Self::EmptyList { file, name } => {
-                write!(f, "{file}: {name}: an empty list of lateness: expected at least one value")
-            }
-            Self::NoScript { file, name } => write!(f, "{file}: no script for {name}"),
-            Self::Scripted(reason) => f.write_str(reason),
-        }
-    }
-}
-
-impl Error for ScriptError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Unreadable { error, .. } => Some(&**error),
-            Self::Invalid { error, .. } => Some(&**error),
-            _ => None,
-        }
-    }
 }
 
 fn scripts() -> Result<&'static Scripts, ScriptError> {
