@@ -5,8 +5,6 @@
 
 use std::any::Any;
 use std::cell::Cell;
-use std::error::Error;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, PanicHookInfo};
 
 /// Name of the worker threads of runtimes, which catch the panics on these threads.
@@ -26,7 +24,8 @@ pub fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, RuntimePanic> {
 }
 
 /// A panic of a runtime, with its message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("its runtime panicked: {}", .0.as_deref().unwrap_or("without a message"))]
 pub struct RuntimePanic(Option<String>);
 
 impl RuntimePanic {
@@ -35,15 +34,6 @@ impl RuntimePanic {
         Self(panic.downcast_ref::<String>().cloned().or(literal))
     }
 }
-
-impl fmt::Display for RuntimePanic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let message = self.0.as_deref().unwrap_or("without a message");
-        write!(f, "its runtime panicked: {message}")
-    }
-}
-
-impl Error for RuntimePanic {}
 
 /// Returns the output of a task. If the task panicked, resumes the panic on this thread.
 pub fn join_or_resume_unwind<T>(result: Result<T, tokio::task::JoinError>) -> T {

@@ -1,12 +1,11 @@
 //! Execution of the loop of a round: on a bare thread, on tokio or on `busypoll`.
 
-use std::error::Error;
 use std::future::Future;
+use std::io;
 use std::pin::pin;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::Scope;
-use std::{fmt, io};
 
 use cli::words::pluralize;
 use tokio::runtime::Builder;
@@ -144,26 +143,15 @@ fn check_threads_available(count: usize) -> io::Result<()> {
 }
 
 /// The worker threads of a runtime cannot be started.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot start {}: {error}; raise the limit, for example with ulimit -u, or give fewer threads with --runtime multi-thread:N",
+    pluralize(*.count as u64, "thread")
+)]
 struct NoThreads {
     count: usize,
+    #[source]
     error: io::Error,
-}
-
-impl fmt::Display for NoThreads {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (threads, error) = (pluralize(self.count as u64, "thread"), &self.error);
-        write!(
-            f,
-            "cannot start {threads}: {error}; raise the limit, for example with ulimit -u, or give fewer threads with --runtime multi-thread:N"
-        )
-    }
-}
-
-impl Error for NoThreads {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.error)
-    }
 }
 
 /// Threads that wait at a gate.

@@ -3,10 +3,9 @@
 //! On Unix it is locked as long as its process lives, so that later processes can remove those of
 //! killed ones. The supervisor removes the directories that this process could not remove.
 
-use std::error::Error;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
-use std::{fmt, io};
 
 use cli::exit;
 
@@ -72,24 +71,12 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A directory for the files of a program cannot be created.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("no temporary directory for it in {}: {error}", .parent.display())]
 struct NoScratchDirectory {
     parent: PathBuf,
+    #[source]
     error: io::Error,
-}
-
-impl fmt::Display for NoScratchDirectory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (parent, error) = (self.parent.display(), &self.error);
-        write!(f, "no temporary directory for it in {parent}: {error}")
-    }
-}
-
-impl Error for NoScratchDirectory {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.error)
-    }
 }
 
 /// Locks a directory, without following a link.

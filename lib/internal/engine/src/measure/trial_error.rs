@@ -1,76 +1,70 @@
 //! Errors of the commands that change a setting of the user.
 
-use std::error::Error;
-use std::fmt;
-
 #[cfg(unix)]
 pub use commands::{ChangeError, CommandError, CommandExit, UndoError};
 
 /// Reason why a setting was not changed or restored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrialError {
     /// A command failed. The process that runs it sends its [`ChangeError`] or [`UndoError`] as
     /// text.
+    #[error("{0}")]
     Reported(String),
-    /// That process has ended while a change may be in effect, which this command undoes.
+    #[error(
+        "the process that runs the commands was killed, so a change may be in effect; undo it with: {undo}"
+    )]
     ProcessKilled { undo: String },
 }
-
-impl fmt::Display for TrialError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Reported(text) => f.write_str(text),
-            Self::ProcessKilled { undo } => write!(
-                f,
-                "the process that runs the commands was killed, so a change may be in effect; undo it with: {undo}"
-            ),
-        }
-    }
-}
-
-impl Error for TrialError {}
 
 /// The errors of the process that runs the commands.
 #[cfg(unix)]
 mod commands {
-    use std::error::Error;
     use std::time::Duration;
     use std::{fmt, io};
 
     use cli::units::format_rounded_duration;
 
     /// A command that changes a setting has failed.
-    #[derive(Debug)]
+    #[derive(Debug, thiserror::Error)]
     pub struct ChangeError {
         pub name: String,
+        #[source]
         pub error: CommandError,
         /// Error of the undo command, which ran afterwards.
         pub undo_error: Option<Box<UndoError>>,
     }
 
     /// A command that restores a setting has failed.
-    #[derive(Debug)]
+    #[derive(Debug, thiserror::Error)]
+    #[error("--undo of {name} failed, so {name} may still be in effect: {error}")]
     pub struct UndoError {
         pub name: String,
+        #[source]
         pub error: CommandError,
     }
 
     /// Failure of a command of the user.
-    #[derive(Debug)]
+    #[derive(Debug, thiserror::Error)]
     pub enum CommandError {
+        #[error("cannot start {command}: {error}")]
         NotStarted {
             command: String,
+            #[source]
             error: io::Error,
         },
         /// The exit of the command cannot be awaited.
+        #[error("{command}: {error}")]
         Wait {
             command: String,
+            #[source]
             error: io::Error,
         },
-        TimedOut {
-            command: String,
-            limit: Duration,
-        },
+        #[error(
+            "{command}: was still running after {} and was ended",
+            format_rounded_duration(*.limit)
+        )]
+        TimedOut { command: String, limit: Duration },
+        #[error("{command}: ended with {exit}{}", format_output(.output))]
         Failed {
             command: String,
             exit: CommandExit,
@@ -96,51 +90,8 @@ mod commands {
         }
     }
 
-    impl Error for ChangeError {
-        fn source(&self) -> Option<&(dyn Error + 'static)> {
-            Some(&self.error)
-        }
-    }
-
-    impl fmt::Display for UndoError {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            let Self { name, error } = self;
-            write!(f, "--undo of {name} failed, so {name} may still be in effect: {error}")
-        }
-    }
-
-    impl Error for UndoError {
-        fn source(&self) -> Option<&(dyn Error + 'static)> {
-            Some(&self.error)
-        }
-    }
-
-    impl fmt::Display for CommandError {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            match self {
-                Self::NotStarted { command, error } => write!(f, "cannot start {command}: {error}"),
-                Self::Wait { command, error } => write!(f, "{command}: {error}"),
-                Self::TimedOut { command, limit } => {
-                    let limit = format_rounded_duration(*limit);
-                    write!(f, "{command}: was still running after {limit} and was ended")
-                }
-                Self::Failed { command, exit, output } if output.is_empty() => {
-                    write!(f, "{command}: ended with {exit}")
-                }
-                Self::Failed { command, exit, output } => {
-                    write!(f, "{command}: ended with {exit}; output: {output}")
-                }
-            }
-        }
-    }
-
-    impl Error for CommandError {
-        fn source(&self) -> Option<&(dyn Error + 'static)> {
-            match self {
-                Self::NotStarted { error, .. } | Self::Wait { error, .. } => Some(error),
-                Self::TimedOut { .. } | Self::Failed { .. } => None,
-            }
-        }
+    fn format_output(output: &str) -> String {
+        if output.is_empty() { String::new() } else { format!("; output: {output}") }
     }
 
     impl fmt::Display for CommandExit {
