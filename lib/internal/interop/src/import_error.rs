@@ -41,184 +41,165 @@ pub enum ImportPlace {
 }
 
 /// Reason why a text cannot be read as a report.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ImportReason {
+    #[error(transparent)]
     UnknownFormat(UnknownContent),
-    /// `--unit` was given for a format that states its unit.
-    StatedUnit {
-        format: &'static str,
-    },
-    /// The format is recognized, but not read.
-    Unsupported {
-        remedy: &'static str,
-    },
+    #[error("invalid --unit: {format} states its unit")]
+    StatedUnit { format: &'static str },
+    /// The format is recognized.
+    #[error("it is not read; {remedy}")]
+    Unsupported { remedy: &'static str },
     /// A file of osjitter, whose error states the schema.
-    Osjitter(Box<FileError>),
-    Json {
-        expected: &'static str,
-        source: Box<JsonError>,
-    },
+    #[error("{0}")]
+    Osjitter(#[source] Box<FileError>),
+    #[error("not a valid {expected}: {source}")]
+    Json { expected: &'static str, source: Box<JsonError> },
     /// The converted report is not possible.
-    ImpossibleReport(Box<Invalid>),
-    /// The text ends before a part that every complete file has.
-    CutOff {
-        before: &'static str,
-    },
+    #[error("{0}")]
+    ImpossibleReport(#[source] Box<Invalid>),
+    #[error("it was cut off before {before}")]
+    CutOff { before: &'static str },
 
     // Figures and bins.
-    TooManyEntries {
-        entry: &'static str,
-        count: usize,
-    },
-    RepeatedBin {
-        bin: u64,
-    },
-    TooManyValues {
-        max_bins: usize,
-    },
-    WrongCount {
-        in_bins: u64,
-        stated: u64,
-    },
-    MissingFigure {
-        figure: &'static str,
-    },
-    ImpossibleMean {
-        mean: f64,
-    },
-    /// A time, as the file has it, that is longer than a report can express.
-    InvalidTime {
-        time: String,
-    },
-    ValuesOutsideRange {
-        bin_ns: i64,
-        min_ns: i64,
-        max_ns: i64,
-    },
-    ReversedRange {
-        min_ns: i64,
-        max_ns: i64,
-    },
+    #[error("{entry}: {count} entries, expected at most {MAX_SUBJECTS}")]
+    TooManyEntries { entry: &'static str, count: usize },
+    #[error("bin {bin} comes twice")]
+    RepeatedBin { bin: u64 },
+    #[error("more than {max_bins} bins or {MAX_COUNT} values in one histogram")]
+    TooManyValues { max_bins: usize },
+    #[error("the bins contain {in_bins} values, but the stated count is {stated}")]
+    WrongCount { in_bins: u64, stated: u64 },
+    #[error("the {figure} is missing")]
+    MissingFigure { figure: &'static str },
+    #[error("invalid mean {mean}: expected a time from minimum to maximum")]
+    ImpossibleMean { mean: f64 },
+    /// Contains the time as the file has it.
+    #[error("invalid time {time}: expected at most {MAX_NS} ns")]
+    InvalidTime { time: String },
+    #[error(
+        "there are values in bin {bin_ns} ns, outside of the stated minimum {min_ns} ns and maximum {max_ns} ns"
+    )]
+    ValuesOutsideRange { bin_ns: i64, min_ns: i64, max_ns: i64 },
+    #[error("the minimum {min_ns} ns is above the maximum {max_ns} ns")]
+    ReversedRange { min_ns: i64, max_ns: i64 },
 
     // Lines and tables.
-    InvalidRow {
-        line: usize,
-        text: String,
-    },
-    UnorderedRow {
-        line: usize,
-    },
-    InvalidNumber {
-        line: usize,
-        text: String,
-    },
-    UnknownColumn {
-        line: usize,
-        text: String,
-    },
-    WrongColumnCount {
-        line: usize,
-        expected: usize,
-    },
+    #[error("invalid row in line {line}: {text:?}")]
+    InvalidRow { line: usize, text: String },
+    #[error("the row in line {line} does not continue the histogram")]
+    UnorderedRow { line: usize },
+    #[error("invalid number in line {line}: {text:?}")]
+    InvalidNumber { line: usize, text: String },
+    #[error("line {line} names an unknown column: {text:?}")]
+    UnknownColumn { line: usize, text: String },
+    #[error("invalid line {line}: expected {expected} columns")]
+    WrongColumnCount { line: usize, expected: usize },
+    #[error("the rows of the histogram are missing; keep the whole output of -h")]
     MissingRows,
-    WrongThreadCount {
-        columns: usize,
-        threads: usize,
-    },
+    #[error("the histogram has {columns} columns for {threads} threads")]
+    WrongThreadCount { columns: usize, threads: usize },
 
     // cyclictest, rt-tests and jitterdebugger.
+    #[error("the number of values is unknown without \"# Histogram Overflows\"")]
     UnknownValueCount,
+    #[error("it has no thread")]
     MissingThread,
-    OtherProgram {
-        program: String,
-    },
-    UnknownVersion {
-        version: u64,
-    },
-    InvalidResolution {
-        ns: u64,
-    },
+    #[error("cannot read the result of {program:?}: of rt-tests, cyclictest and oslat are read")]
+    OtherProgram { program: String },
+    #[error(
+        "version {version} of jitterdebugger's results is not known; this version reads 1 to 3"
+    )]
+    UnknownVersion { version: u64 },
+    #[error("invalid resolution_in_ns {ns}: expected 1 or 1000")]
+    InvalidResolution { ns: u64 },
 
     // hwlatdetect.
-    InvalidSample {
-        line: usize,
-        text: String,
-    },
-    WrongSampleCount {
-        recorded: i64,
-        listed: usize,
-    },
+    #[error("invalid sample in line {line}: {text:?}")]
+    InvalidSample { line: usize, text: String },
+    #[error(
+        "it recorded {recorded} samples, but lists {listed}; give the file of its option --report instead"
+    )]
+    WrongSampleCount { recorded: i64, listed: usize },
 
     // rtla.
+    #[error("its title names neither timerlat nor osnoise; rtla's hist mode is read, top is not")]
     UnknownTitle,
+    #[error("it states no unit")]
     MissingUnit,
+    #[error("it has no column of buckets; run rtla without --no-index")]
     MissingBuckets,
+    #[error("the line \"count:\" is missing")]
     MissingCountLine,
+    #[error(
+        "every sample is above the last bucket, and rtla did not print how many; run it with a larger -E"
+    )]
     UnprintedSamples,
 
     // HdrHistogram.
-    InvalidPercentileRow {
-        text: String,
-    },
+    #[error("invalid row {text:?}")]
+    InvalidPercentileRow { text: String },
+    #[error("no interval found")]
     MissingIntervals,
-    InvalidInterval {
-        line: usize,
-    },
-    InvalidTimestamp {
-        seconds: f64,
-    },
-    TooManyTags {
-        max: usize,
-    },
-    TooManyDifferentValues {
-        max: usize,
-    },
-    Base64(base64::DecodeError),
-    Histogram(Box<HistogramError>),
+    #[error("invalid entry in line {line}: expected Timestamp,Length,Max,Histogram")]
+    InvalidInterval { line: usize },
+    #[error("invalid timestamp: {seconds:.0}s after the first")]
+    InvalidTimestamp { seconds: f64 },
+    #[error("more than {max} tags")]
+    TooManyTags { max: usize },
+    #[error("more than {max} different values")]
+    TooManyDifferentValues { max: usize },
+    #[error("invalid base64: {0}")]
+    Base64(#[source] base64::DecodeError),
+    #[error("{0}")]
+    Histogram(#[source] Box<HistogramError>),
+    #[error("the log has both Histogram and DoubleHistogram")]
     MixedHistograms,
+    #[error("the log has a DoubleHistogram and states no unit; give it with --unit")]
     FractionsWithoutUnit,
-    ImpossibleTimes {
-        count: u64,
-        max: u64,
-        unit: Unit,
-    },
+    #[error("{count} values up to {max} cannot be times in {}", .unit.plural())]
+    ImpossibleTimes { count: u64, max: u64, unit: Unit },
 
     // Bins.
-    Bins(Box<BinsError>),
-    RepeatedInterval {
-        key: Box<Key>,
-    },
-    TooManyTicks {
-        key: Box<Key>,
-    },
+    #[error("{0}")]
+    Bins(#[source] Box<BinsError>),
+    #[error("{key} is also in another file: give each interval once")]
+    RepeatedInterval { key: Box<Key> },
+    #[error("{key}: more than {MAX_COUNT} ticks together")]
+    TooManyTicks { key: Box<Key> },
     /// All files of a directory are damaged. Contains the first of them.
-    OnlyDamagedFiles(Box<DamagedFile>),
-    /// There are rows of intervals, but none has bins.
+    #[error("nothing to show: {0}")]
+    OnlyDamagedFiles(#[source] Box<DamagedFile>),
+    #[error("nothing to show: the rows of its .intervals files have no bins")]
     MissingBins,
+    #[error("nothing to show: it contains no interval")]
     NoInterval,
 }
 
 /// Content of a file in no known format.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum UnknownContent {
     Empty,
     /// JSON without the keys of any format.
     OtherJson,
-    InvalidJson(serde_json::Error),
+    InvalidJson(#[source] serde_json::Error),
     /// A text with this beginning.
     Text(String),
 }
 
 /// A file or a directory of bins that is left out.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum DamagedFile {
-    Unreadable(UnreadablePath),
+    #[error("{0}")]
+    Unreadable(#[source] UnreadablePath),
     /// The file was read, and is damaged.
-    Invalid(exit::Error),
+    #[error("{0}")]
+    Invalid(#[source] exit::Error),
 }
 
 /// A path that was found and cannot be read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {}: {source}", .path.display())]
 pub struct UnreadablePath {
     pub path: PathBuf,
     pub source: io::Error,
@@ -282,148 +263,9 @@ impl fmt::Display for ImportPlace {
     }
 }
 
-impl Error for ImportReason {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::UnknownFormat(UnknownContent::InvalidJson(source)) => Some(source),
-            Self::Osjitter(source) => Some(source),
-            Self::Json { source, .. } => Some(source),
-            Self::ImpossibleReport(source) => Some(source),
-            Self::Base64(source) => Some(source),
-            Self::Histogram(source) => Some(source),
-            Self::Bins(source) => Some(source),
-            Self::OnlyDamagedFiles(source) => Some(source),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for ImportReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownFormat(content) => {
-                write!(f, "unknown format: {content}; this version reads {READABLE}")
-            }
-            Self::StatedUnit { format } => write!(f, "invalid --unit: {format} states its unit"),
-            Self::Unsupported { remedy } => write!(f, "it is not read; {remedy}"),
-            Self::Osjitter(source) => source.fmt(f),
-            Self::Json { expected, source } => write!(f, "not a valid {expected}: {source}"),
-            Self::ImpossibleReport(source) => source.fmt(f),
-            Self::CutOff { before } => write!(f, "it was cut off before {before}"),
-            Self::TooManyEntries { entry, count } => {
-                write!(f, "{entry}: {count} entries, expected at most {MAX_SUBJECTS}")
-            }
-            Self::RepeatedBin { bin } => write!(f, "bin {bin} comes twice"),
-            Self::TooManyValues { max_bins } => {
-                write!(f, "more than {max_bins} bins or {MAX_COUNT} values in one histogram")
-            }
-            Self::WrongCount { in_bins, stated } => {
-                write!(f, "the bins contain {in_bins} values, but the stated count is {stated}")
-            }
-            Self::MissingFigure { figure } => write!(f, "the {figure} is missing"),
-            Self::ImpossibleMean { mean } => {
-                write!(f, "invalid mean {mean}: expected a time from minimum to maximum")
-            }
-            Self::InvalidTime { time } => {
-                write!(f, "invalid time {time}: expected at most {MAX_NS} ns")
-            }
-            Self::ValuesOutsideRange { bin_ns, min_ns, max_ns } => write!(
-                f,
-                "there are values in bin {bin_ns} ns, outside of the stated minimum {min_ns} ns and maximum {max_ns} ns"
-            ),
-            Self::ReversedRange { min_ns, max_ns } => {
-                write!(f, "the minimum {min_ns} ns is above the maximum {max_ns} ns")
-            }
-            Self::InvalidRow { line, text } => write!(f, "invalid row in line {line}: {text:?}"),
-            Self::UnorderedRow { line } => {
-                write!(f, "the row in line {line} does not continue the histogram")
-            }
-            Self::InvalidNumber { line, text } => {
-                write!(f, "invalid number in line {line}: {text:?}")
-            }
-            Self::UnknownColumn { line, text } => {
-                write!(f, "line {line} names an unknown column: {text:?}")
-            }
-            Self::WrongColumnCount { line, expected } => {
-                write!(f, "invalid line {line}: expected {expected} columns")
-            }
-            Self::MissingRows => {
-                f.write_str("the rows of the histogram are missing; keep the whole output of -h")
-            }
-            Self::WrongThreadCount { columns, threads } => {
-                write!(f, "the histogram has {columns} columns for {threads} threads")
-            }
-            Self::UnknownValueCount => f.write_str(
-                "the number of values is unknown without \"# Histogram Overflows\"",
-            ),
-            Self::MissingThread => f.write_str("it has no thread"),
-            Self::OtherProgram { program } => write!(
-                f,
-                "cannot read the result of {program:?}: of rt-tests, cyclictest and oslat are read"
-            ),
-            Self::UnknownVersion { version } => write!(
-                f,
-                "version {version} of jitterdebugger's results is not known; this version reads 1 to 3"
-            ),
-            Self::InvalidResolution { ns } => {
-                write!(f, "invalid resolution_in_ns {ns}: expected 1 or 1000")
-            }
-            Self::InvalidSample { line, text } => {
-                write!(f, "invalid sample in line {line}: {text:?}")
-            }
-            Self::WrongSampleCount { recorded, listed } => write!(
-                f,
-                "it recorded {recorded} samples, but lists {listed}; give the file of its option --report instead"
-            ),
-            Self::UnknownTitle => f.write_str(
-                "its title names neither timerlat nor osnoise; rtla's hist mode is read, top is not",
-            ),
-            Self::MissingUnit => f.write_str("it states no unit"),
-            Self::MissingBuckets => {
-                f.write_str("it has no column of buckets; run rtla without --no-index")
-            }
-            Self::MissingCountLine => f.write_str("the line \"count:\" is missing"),
-            Self::UnprintedSamples => f.write_str(
-                "every sample is above the last bucket, and rtla did not print how many; run it with a larger -E",
-            ),
-            Self::InvalidPercentileRow { text } => write!(f, "invalid row {text:?}"),
-            Self::MissingIntervals => f.write_str("no interval found"),
-            Self::InvalidInterval { line } => write!(
-                f,
-                "invalid entry in line {line}: expected Timestamp,Length,Max,Histogram"
-            ),
-            Self::InvalidTimestamp { seconds } => {
-                write!(f, "invalid timestamp: {seconds:.0}s after the first")
-            }
-            Self::TooManyTags { max } => write!(f, "more than {max} tags"),
-            Self::TooManyDifferentValues { max } => write!(f, "more than {max} different values"),
-            Self::Base64(source) => write!(f, "invalid base64: {source}"),
-            Self::Histogram(source) => source.fmt(f),
-            Self::MixedHistograms => {
-                f.write_str("the log has both Histogram and DoubleHistogram")
-            }
-            Self::FractionsWithoutUnit => f.write_str(
-                "the log has a DoubleHistogram and states no unit; give it with --unit",
-            ),
-            Self::ImpossibleTimes { count, max, unit } => {
-                write!(f, "{count} values up to {max} cannot be times in {}", unit.plural())
-            }
-            Self::Bins(source) => source.fmt(f),
-            Self::RepeatedInterval { key } => {
-                write!(f, "{key} is also in another file: give each interval once")
-            }
-            Self::TooManyTicks { key } => write!(f, "{key}: more than {MAX_COUNT} ticks together"),
-            Self::OnlyDamagedFiles(first) => write!(f, "nothing to show: {first}"),
-            Self::MissingBins => {
-                f.write_str("nothing to show: the rows of its .intervals files have no bins")
-            }
-            Self::NoInterval => f.write_str("nothing to show: it contains no interval"),
-        }
-    }
-}
-
 impl fmt::Display for UnknownContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown format: ")?;
         match self {
             Self::Empty => f.write_str("the file is empty"),
             Self::OtherJson => {
@@ -434,37 +276,8 @@ impl fmt::Display for UnknownContent {
             }
             Self::InvalidJson(error) => write!(f, "it is invalid JSON: {error}"),
             Self::Text(beginning) => write!(f, "it begins with {beginning:?}"),
-        }
-    }
-}
-
-impl Error for DamagedFile {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Unreadable(source) => Some(source),
-            Self::Invalid(source) => Some(source),
-        }
-    }
-}
-
-impl fmt::Display for DamagedFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(source) => source.fmt(f),
-            Self::Invalid(source) => source.fmt(f),
-        }
-    }
-}
-
-impl Error for UnreadablePath {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.source)
-    }
-}
-
-impl fmt::Display for UnreadablePath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot read {}: {}", self.path.display(), self.source)
+        }?;
+        write!(f, "; this version reads {READABLE}")
     }
 }
 
@@ -473,20 +286,19 @@ impl fmt::Display for UnreadablePath {
 pub const NO_PARQUET: &str = "this build has no Parquet: write .bins.csv.gz, which the same SQL reads, or build it with `cargo build --features parquet`";
 
 /// Reason why a report cannot be written in the format of another tool.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    MissingHistogram {
-        subject: String,
-    },
-    InvalidHistogram {
-        subject: String,
-        source: Box<HistogramError>,
-    },
-    Compression(io::Error),
+    #[error("{subject} has no histogram")]
+    MissingHistogram { subject: String },
+    #[error("{subject}: {source}")]
+    InvalidHistogram { subject: String, source: Box<HistogramError> },
+    #[error("cannot compress: {0}")]
+    Compression(#[source] io::Error),
     #[cfg(feature = "parquet")]
-    Parquet(parquet::errors::ParquetError),
-    /// This build has no Parquet.
+    #[error("cannot encode the table: {0}")]
+    Parquet(#[source] parquet::errors::ParquetError),
     #[cfg(not(feature = "parquet"))]
+    #[error("{NO_PARQUET}")]
     NoParquet,
 }
 
@@ -502,34 +314,6 @@ impl From<ExportError> for exit::Error {
             ExportError::Parquet(_) => Self::measure(message),
             #[cfg(not(feature = "parquet"))]
             ExportError::NoParquet => Self::usage(message),
-        }
-    }
-}
-
-impl Error for ExportError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::MissingHistogram { .. } => None,
-            Self::InvalidHistogram { source, .. } => Some(source),
-            Self::Compression(source) => Some(source),
-            #[cfg(feature = "parquet")]
-            Self::Parquet(source) => Some(source),
-            #[cfg(not(feature = "parquet"))]
-            Self::NoParquet => None,
-        }
-    }
-}
-
-impl fmt::Display for ExportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MissingHistogram { subject } => write!(f, "{subject} has no histogram"),
-            Self::InvalidHistogram { subject, source } => write!(f, "{subject}: {source}"),
-            Self::Compression(source) => write!(f, "cannot compress: {source}"),
-            #[cfg(feature = "parquet")]
-            Self::Parquet(source) => write!(f, "cannot encode the table: {source}"),
-            #[cfg(not(feature = "parquet"))]
-            Self::NoParquet => f.write_str(NO_PARQUET),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Apache Parquet files with one row per subject, tick or bin, for column-oriented queries.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -134,28 +134,12 @@ fn push_row(text: &mut String, row: &Row) {
 }
 
 /// Error of a file that cannot be read as a table.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    Io(io::Error),
-    Parquet(ParquetError),
-}
-
-impl fmt::Display for TableError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(source) => write!(f, "cannot read it: {source}"),
-            Self::Parquet(source) => write!(f, "not a Parquet file that can be read: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for TableError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io(source) => Some(source),
-            Self::Parquet(source) => Some(source),
-        }
-    }
+    #[error("cannot read it: {0}")]
+    Io(#[source] io::Error),
+    #[error("not a Parquet file that can be read: {0}")]
+    Parquet(#[source] ParquetError),
 }
 
 impl From<TableError> for exit::Error {
