@@ -144,11 +144,12 @@ fn format_path(path: &serde_path_to_error::Path) -> Option<String> {
 }
 
 /// An error in JSON.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub struct JsonError {
     /// Path of keys and indices, such as `subjects[0].id`; `None` at the top level.
     pub path: Option<String>,
     /// The reason with line and column.
+    #[source]
     pub error: serde_json::Error,
 }
 
@@ -161,29 +162,33 @@ impl fmt::Display for JsonError {
     }
 }
 
-impl std::error::Error for JsonError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
-    }
-}
-
 /// An error in a file.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
     /// The text is not JSON, is cut off, or has a missing, unknown or mistyped field.
+    #[error(
+        "not a valid {expected}{}: {error}",
+        if .error.error.is_eof() { ", it is cut off" } else { "" }
+    )]
     Json {
         /// The schema this version reads.
         expected: &'static str,
         /// The path and the reason.
+        #[source]
         error: JsonError,
     },
     /// The key `schema` is missing.
+    #[error("no \"schema\" key; this version reads {expected:?}")]
     NoSchema {
         /// The schema this version reads.
         expected: &'static str,
     },
     /// The file is of another kind or version.
+    #[error(
+        "schema {found:?} is not known; this version reads {expected:?}{}",
+        if is_newer(.found, .expected) { ": a newer osjitter wrote it" } else { "" }
+    )]
     OtherSchema {
         /// The schema of the file.
         found: String,
@@ -191,6 +196,7 @@ pub enum FileError {
         expected: &'static str,
     },
     /// The file is of another bench.
+    #[error("the bench {} is not {expected}", .found.as_deref().unwrap_or("without a name"))]
     OtherBench {
         /// The bench of the file.
         found: Option<String>,
@@ -198,52 +204,14 @@ pub enum FileError {
         expected: &'static str,
     },
     /// The file is well-formed but contains an impossible value.
+    #[error("not a valid {expected}: {error}")]
     Invalid {
         /// The schema this version reads.
         expected: &'static str,
         /// The path and the reason.
+        #[source]
         error: Invalid,
     },
-}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Json { expected, error } if error.error.is_eof() => {
-                write!(f, "not a valid {expected}, it is cut off: {error}")
-            }
-            Self::Json { expected, error } => write!(f, "not a valid {expected}: {error}"),
-            Self::NoSchema { expected } => {
-                write!(f, "no \"schema\" key; this version reads {expected:?}")
-            }
-            Self::OtherSchema { found, expected } => {
-                write!(f, "schema {found:?} is not known; this version reads {expected:?}")?;
-                if is_newer(found, expected) {
-                    f.write_str(": a newer osjitter wrote it")
-                } else {
-                    Ok(())
-                }
-            }
-            Self::OtherBench { found, expected } => {
-                write!(
-                    f,
-                    "the bench {} is not {expected}",
-                    found.as_deref().unwrap_or("without a name")
-                )
-            }
-            Self::Invalid { expected, error } => write!(f, "not a valid {expected}: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for FileError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Json { error, .. } => Some(error),
-            Self::Invalid { error, .. } => Some(error),
-            _ => None,
-        }
-    }
 }
 
 /// Whether `osjitter.report/2` is a later version of `osjitter.report/1`.
@@ -263,7 +231,8 @@ fn parse_schema(schema: &str) -> Option<(&str, u64)> {
 }
 
 /// An impossible value in a well-formed file.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{at}: {flaw}")]
 pub struct Invalid {
     /// Path of keys and indices, such as `subjects[0].id`.
     pub at: String,
@@ -272,16 +241,20 @@ pub struct Invalid {
 }
 
 /// The flaw of a value in a file.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Flaw {
     /// A time in nanoseconds is longer than any measurement.
+    #[error("{0} ns is longer than 31 years")]
     Time(i128),
     /// A count is too large to be exact.
+    #[error("{0} exceeds 2^53")]
     Count(u64),
     /// A number is out of range.
+    #[error("{0} cannot be")]
     Number(f64),
     /// There are too many entries.
+    #[error("{found} of them; at most {most} are read")]
     TooMany {
         /// Number of entries in the file.
         found: usize,
@@ -289,6 +262,7 @@ pub enum Flaw {
         most: usize,
     },
     /// There are too few entries.
+    #[error("{found} of them; at least {least} are needed")]
     TooFew {
         /// Number of entries in the file.
         found: usize,
@@ -296,37 +270,15 @@ pub enum Flaw {
         least: usize,
     },
     /// A name occurs twice that must be unique.
+    #[error("{0:?} comes twice")]
     Twice(String),
     /// A histogram cannot be decoded.
+    #[error("{0}")]
     Histogram(HistogramError),
     /// Two numbers contradict each other; contains a sentence with both.
+    #[error("{0}")]
     Contradiction(String),
 }
-
-impl fmt::Display for Invalid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.at, self.flaw)
-    }
-}
-
-impl fmt::Display for Flaw {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Time(ns) => write!(f, "{ns} ns is longer than 31 years"),
-            Self::Count(n) => write!(f, "{n} exceeds 2^53"),
-            Self::Number(value) => write!(f, "{value} cannot be"),
-            Self::TooMany { found, most } => write!(f, "{found} of them; at most {most} are read"),
-            Self::TooFew { found, least } => {
-                write!(f, "{found} of them; at least {least} are needed")
-            }
-            Self::Twice(name) => write!(f, "{name:?} comes twice"),
-            Self::Histogram(error) => error.fmt(f),
-            Self::Contradiction(sentence) => f.write_str(sentence),
-        }
-    }
-}
-
-impl std::error::Error for Invalid {}
 
 #[cfg(test)]
 mod tests {

@@ -61,8 +61,7 @@ impl std::error::Error for HistogramError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::NotBase64(error) => Some(error),
-            Self::Damaged(HistogramDamage::Layout(error)) => Some(error),
-            Self::Damaged(HistogramDamage::Value(error)) => Some(error),
+            Self::Damaged(damage) => damage.source(),
             _ => None,
         }
     }
@@ -75,50 +74,43 @@ impl From<HistogramDamage> for HistogramError {
 }
 
 /// An inconsistency in the bytes of a histogram.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HistogramDamage {
     /// There are more bins than a file of this size can contain.
+    #[error("it has too many bins")]
     TooManyBins,
     /// The header has an offset or a ratio, which those of stored histograms do not have.
+    #[error("its header has an offset or a ratio")]
     OffsetOrRatio,
     /// The header has more than five significant digits.
+    #[error("it has more than 5 digits")]
     TooManyDigits,
     /// The lowest value of the header is zero.
+    #[error("its lowest value is 0")]
     LowestIsZero,
     /// The lowest value of the header leaves no bits for the bins.
+    #[error("its lowest value is too large")]
     LowestTooLarge,
     /// The header has another size of a count than 2, 4 or 8 bytes.
+    #[error("the size of a count is not 2, 4 or 8 bytes")]
     CountSize,
     /// A count is negative.
+    #[error("a count is negative")]
     NegativeCount,
     /// A value has more than 63 bits.
+    #[error("a value exceeds 63 bits")]
     ValueTooLarge,
     /// A value of a DoubleHistogram is negative, not a number, or too large.
+    #[error("a value is negative or too large")]
     Fraction,
     /// The bytes cannot be inflated; contains the reason.
+    #[error("{0}")]
     Compression(String),
     /// The header describes an impossible histogram.
-    Layout(CreationError),
+    #[error("{0}")]
+    Layout(#[source] CreationError),
     /// A value is outside of the range of the header.
-    Value(RecordError),
-}
-
-impl fmt::Display for HistogramDamage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooManyBins => f.write_str("it has too many bins"),
-            Self::OffsetOrRatio => f.write_str("its header has an offset or a ratio"),
-            Self::TooManyDigits => f.write_str("it has more than 5 digits"),
-            Self::LowestIsZero => f.write_str("its lowest value is 0"),
-            Self::LowestTooLarge => f.write_str("its lowest value is too large"),
-            Self::CountSize => f.write_str("the size of a count is not 2, 4 or 8 bytes"),
-            Self::NegativeCount => f.write_str("a count is negative"),
-            Self::ValueTooLarge => f.write_str("a value exceeds 63 bits"),
-            Self::Fraction => f.write_str("a value is negative or too large"),
-            Self::Compression(reason) => f.write_str(reason),
-            Self::Layout(error) => error.fmt(f),
-            Self::Value(error) => error.fmt(f),
-        }
-    }
+    #[error("{0}")]
+    Value(#[source] RecordError),
 }

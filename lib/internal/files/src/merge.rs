@@ -2,7 +2,6 @@
 //! numbers are recomputed.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
 
 use crate::compare::compare_cpus;
 use crate::file::{File as _, Invalid};
@@ -42,14 +41,17 @@ pub struct RankedMedian {
 }
 
 /// The reason for which reports cannot be merged.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MergeError {
     /// The list of reports is empty.
+    #[error("nothing to merge")]
     Nothing,
     /// There is only one report.
+    #[error("cannot merge a single report: give two or more")]
     OnlyOne,
     /// A report contains no samples, so that percentiles cannot be merged without loss.
+    #[error("report {report} has no samples of {subject}: it cannot be merged without loss")]
     NoSamples {
         /// Number of the report, from 1.
         report: usize,
@@ -57,9 +59,11 @@ pub enum MergeError {
         subject: String,
     },
     /// The plans differ in more than seed and number of ticks.
+    #[error("the plans differ: {0}")]
     PlansDiffer(PlanDifference),
     /// Two reports contain the same round. Counting it twice would narrow every interval without a
     /// new measurement.
+    #[error("reports {first} and {second} come from the same run: give each run once")]
     SameRun {
         /// Number of the first of the two reports, from 1.
         first: usize,
@@ -67,42 +71,13 @@ pub enum MergeError {
         second: usize,
     },
     /// The merged report would exceed the limits of a report; contains the violation.
-    TooMuch(Invalid),
-}
-
-impl fmt::Display for MergeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nothing => f.write_str("nothing to merge"),
-            Self::OnlyOne => f.write_str("cannot merge a single report: give two or more"),
-            Self::NoSamples { report, subject } => {
-                write!(
-                    f,
-                    "report {report} has no samples of {subject}: it cannot be merged without loss"
-                )
-            }
-            Self::PlansDiffer(what) => write!(f, "the plans differ: {what}"),
-            Self::SameRun { first, second } => {
-                write!(f, "reports {first} and {second} come from the same run: give each run once")
-            }
-            Self::TooMuch(what) => {
-                write!(f, "the merged report would be more than a report can hold: {what}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for MergeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::TooMuch(error) => Some(error),
-            _ => None,
-        }
-    }
+    #[error("the merged report would be more than a report can hold: {0}")]
+    TooMuch(#[source] Invalid),
 }
 
 /// A difference between the plans of the first report and another one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("report {report}: {difference}")]
 pub struct PlanDifference {
     /// Number of the other report, from 1.
     pub report: usize,
@@ -111,36 +86,18 @@ pub struct PlanDifference {
 }
 
 /// A part of a plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanPart {
     /// The settings of the process.
+    #[error("scheduling class, memory lock or timer slack is another")]
     Settings,
     /// A scenario that only one of the plans contains; contains its identifier.
+    #[error("{0} is not in both")]
     Missing(String),
     /// How a scenario is measured; contains its identifier.
+    #[error("{0} has another command, meter, period, round, warm-up or number of instances")]
     Scenario(String),
-}
-
-impl fmt::Display for PlanDifference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "report {}: {}", self.report, self.difference)
-    }
-}
-
-impl fmt::Display for PlanPart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Settings => {
-                f.write_str("scheduling class, memory lock or timer slack is another")
-            }
-            Self::Missing(id) => write!(f, "{id} is not in both"),
-            Self::Scenario(id) => write!(
-                f,
-                "{id} has another command, meter, period, round, warm-up or number of instances"
-            ),
-        }
-    }
 }
 
 /// Merges reports in the given order. Host and clock are those of the first report, and warnings

@@ -19,11 +19,12 @@ pub const INSTANCES: &str = "instances";
 pub const ID: &str = "id";
 
 /// The error of a measured subject without a readable histogram.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct MissingHistogram {
     /// Identifier of the subject.
     pub subject: String,
     /// The reason; `None` if the report contains no histogram.
+    #[source]
     pub error: Option<HistogramError>,
 }
 
@@ -34,12 +35,6 @@ impl fmt::Display for MissingHistogram {
             Some(error) => error.fmt(f),
             None => f.write_str("there is none in the report"),
         }
-    }
-}
-
-impl std::error::Error for MissingHistogram {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.error.as_ref().map(|error| error as _)
     }
 }
 

@@ -14,10 +14,11 @@ pub struct BinsError {
 }
 
 /// A flaw of a row or a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BinsFlaw {
     /// The heading is wrong.
+    #[error("the heading is not that of osjitter.bins/1: found {found:?}, expected {expected:?}")]
     Heading {
         /// The heading of the file.
         found: String,
@@ -25,12 +26,20 @@ pub enum BinsFlaw {
         expected: String,
     },
     /// The version of the format is unknown; contains the version.
+    #[error(
+        "schema_version {:?} is not known; this version reads 1{}",
+        .0,
+        if is_newer(.0) { ": a newer osjitter wrote it" } else { "" }
+    )]
     Version(String),
     /// The text is not valid CSV; contains the reason.
+    #[error("not comma-separated values: {0}")]
     NotCsv(String),
     /// The text cannot be read; contains the reason.
+    #[error("{0}")]
     Unreadable(String),
     /// A cell is invalid.
+    #[error("{column} is {found:?}, not {expected}")]
     Cell {
         /// Column of the cell.
         column: &'static str,
@@ -40,15 +49,24 @@ pub enum BinsFlaw {
         found: String,
     },
     /// The ends of a row are not those of a bin; contains the ends.
+    #[error(
+        "lower_ns {} and upper_ns {} are not the ends of a bin of its binning",
+        .0.lower,
+        .0.upper
+    )]
     NotABin(Bin),
     /// A row or an interval occurs twice; contains its description.
+    #[error("{0} comes twice")]
     Twice(String),
     /// An interval has bins of two widths; contains its key.
+    #[error("{0} is in bins of two widths")]
     TwoBinnings(String),
     /// There are too many intervals in a file, or too many values in an interval; contains the
     /// maximum.
+    #[error("more than {0} of them; divide the file")]
     TooMany(u64),
     /// The bins of an interval contain another number of values than its row states.
+    #[error("{key}: its bins hold {holds} values, and {states} ticks came")]
     Counts {
         /// Key of the interval.
         key: String,
@@ -64,38 +82,12 @@ impl fmt::Display for BinsError {
         if let Some(line) = self.line {
             write!(f, "line {line}: ")?;
         }
-        match &self.flaw {
-            BinsFlaw::Heading { found, expected } => {
-                write!(
-                    f,
-                    "the heading is not that of osjitter.bins/1: found {found:?}, expected {expected:?}"
-                )
-            }
-            BinsFlaw::Version(found) => {
-                write!(f, "schema_version {found:?} is not known; this version reads 1")?;
-                let is_newer =
-                    found.parse::<u64>().is_ok_and(|version| version > super::model::VERSION);
-                if is_newer { f.write_str(": a newer osjitter wrote it") } else { Ok(()) }
-            }
-            BinsFlaw::NotCsv(why) => write!(f, "not comma-separated values: {why}"),
-            BinsFlaw::Unreadable(why) => f.write_str(why),
-            BinsFlaw::Cell { column, expected, found } => {
-                write!(f, "{column} is {found:?}, not {expected}")
-            }
-            BinsFlaw::NotABin(Bin { lower, upper }) => {
-                write!(
-                    f,
-                    "lower_ns {lower} and upper_ns {upper} are not the ends of a bin of its binning"
-                )
-            }
-            BinsFlaw::Twice(what) => write!(f, "{what} comes twice"),
-            BinsFlaw::TwoBinnings(key) => write!(f, "{key} is in bins of two widths"),
-            BinsFlaw::TooMany(most) => write!(f, "more than {most} of them; divide the file"),
-            BinsFlaw::Counts { key, holds, states } => {
-                write!(f, "{key}: its bins hold {holds} values, and {states} ticks came")
-            }
-        }
+        self.flaw.fmt(f)
     }
 }
 
 impl std::error::Error for BinsError {}
+
+fn is_newer(version: &str) -> bool {
+    version.parse().is_ok_and(|version: u64| version > super::model::VERSION)
+}

@@ -45,31 +45,19 @@ impl fmt::Display for Key {
 }
 
 /// An error in a label.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabelError {
     /// The key is not an identifier; contains the key.
+    #[error("invalid label key {0:?}: expected a letter, then letters, digits, `_`, `.`, `-`")]
     InvalidKey(String),
     /// The label has no `=`; contains the label.
+    #[error("invalid label {0:?}: expected key=value")]
     WithoutValue(String),
     /// The key occurs twice; contains the key.
+    #[error("duplicate label key {0:?}")]
     DuplicateKey(String),
 }
-
-impl fmt::Display for LabelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InvalidKey(key) => write!(
-                f,
-                "invalid label key {key:?}: expected a letter, then letters, digits, `_`, `.`, `-`"
-            ),
-            Self::WithoutValue(label) => write!(f, "invalid label {label:?}: expected key=value"),
-            Self::DuplicateKey(key) => write!(f, "duplicate label key {key:?}"),
-        }
-    }
-}
-
-impl std::error::Error for LabelError {}
 
 /// Labels with unique keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,5 @@
 //! The value of a number over the rounds of a run, and its interval.
 
-use std::fmt;
-
 use super::measured::Measured;
 use super::path::{Count, NumberKind, Series, Statistic, SummaryPath};
 use crate::report;
@@ -112,29 +110,15 @@ pub struct RoundTicks {
 }
 
 /// The error of a subject without rounds for a limit. Contains the identifier of the subject.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MissingRounds {
     /// The subject was not measured.
+    #[error("{0} was not measured")]
     NoSummary(String),
     /// The report contains no samples of the subject.
+    #[error("the samples of {0} were left out of the report, and intervals need them")]
     NoSamples(String),
 }
-
-impl fmt::Display for MissingRounds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSummary(id) => write!(f, "{id} was not measured"),
-            Self::NoSamples(id) => {
-                write!(
-                    f,
-                    "the samples of {id} were left out of the report, and intervals need them"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for MissingRounds {}
 
 impl RoundTicks {
     /// Collects the rounds of a measured subject.
