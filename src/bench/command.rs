@@ -1,6 +1,5 @@
 //! Code shared by the commands of the benches: arguments, and writing the results.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -179,28 +178,12 @@ pub fn parse_count(
 }
 
 /// Reason why a text is not a possible count.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CountError {
+    #[error("{text:?} is not a whole number")]
     NotNumber { text: String },
-    OutOfRange(ScenarioError),
-}
-
-impl fmt::Display for CountError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotNumber { text } => write!(f, "{text:?} is not a whole number"),
-            Self::OutOfRange(source) => source.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for CountError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NotNumber { .. } => None,
-            Self::OutOfRange(source) => Some(source),
-        }
-    }
+    #[error("{0}")]
+    OutOfRange(#[source] ScenarioError),
 }
 
 /// Parses the time that a case runs in a round.

@@ -5,7 +5,6 @@ pub mod file;
 mod picture;
 mod view;
 
-use std::fmt;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
@@ -65,28 +64,12 @@ fn parse_span(text: &str) -> Result<Duration, SpanError> {
 }
 
 /// Reason why a text is not a time span of a comparison.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum SpanError {
-    Duration(UnitError),
+    #[error("{0}")]
+    Duration(#[source] UnitError),
+    #[error("invalid span {text:?}: expected at least 1ms")]
     Zero { text: String },
-}
-
-impl fmt::Display for SpanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Duration(source) => source.fmt(f),
-            Self::Zero { text } => write!(f, "invalid span {text:?}: expected at least 1ms"),
-        }
-    }
-}
-
-impl std::error::Error for SpanError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Duration(source) => Some(source),
-            Self::Zero { .. } => None,
-        }
-    }
 }
 
 /// Measures the clocks and writes the report.

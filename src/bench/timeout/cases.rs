@@ -1,7 +1,6 @@
 //! The cases of the bench: in each workload with a length of the timeout, the control loop and the
 //! variants.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -128,18 +127,11 @@ pub fn parse_share(text: &str) -> Result<u64, ShareError> {
 }
 
 /// A text that is not a share of messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid share {text:?}: expected 0, or 0.01% to 100%")]
 pub struct ShareError {
     text: String,
 }
-
-impl fmt::Display for ShareError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "invalid share {:?}: expected 0, or 0.01% to 100%", self.text)
-    }
-}
-
-impl std::error::Error for ShareError {}
 
 /// Returns the control loop, and every variant with every clock that it supports.
 ///

@@ -1,7 +1,6 @@
 //! Runs `osjitter-counts`, which is installed next to this program and counts the operations that a
 //! message causes.
 
-use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -23,46 +22,19 @@ pub struct CountsProgram {
 }
 
 /// Reason why the operations of a case were not counted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum CountsError {
     /// The path of this program, next to which the other one is, is not known.
-    UnknownPath(Arc<io::Error>),
-    NotStarted {
-        program: PathBuf,
-        source: Arc<io::Error>,
-    },
-    /// The thread that reads the results could not be started.
-    NoReader(Arc<io::Error>),
+    #[error("{0}")]
+    UnknownPath(#[source] Arc<io::Error>),
+    #[error("cannot start {program}: {source}")]
+    NotStarted { program: PathBuf, source: Arc<io::Error> },
+    #[error("cannot start a thread that reads from {PROGRAM}: {0}")]
+    NoReader(#[source] Arc<io::Error>),
+    #[error("{PROGRAM} returned no counts")]
     NoCounts,
-    /// The bench ended before the case was reached.
+    #[error("the bench was interrupted")]
     Interrupted,
-}
-
-impl fmt::Display for CountsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownPath(source) => source.fmt(f),
-            Self::NotStarted { program, source } => {
-                write!(f, "cannot start {}: {source}", program.display())
-            }
-            Self::NoReader(source) => {
-                write!(f, "cannot start a thread that reads from {PROGRAM}: {source}")
-            }
-            Self::NoCounts => write!(f, "{PROGRAM} returned no counts"),
-            Self::Interrupted => f.write_str("the bench was interrupted"),
-        }
-    }
-}
-
-impl std::error::Error for CountsError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::UnknownPath(source)
-            | Self::NotStarted { source, .. }
-            | Self::NoReader(source) => Some(source),
-            Self::NoCounts | Self::Interrupted => None,
-        }
-    }
 }
 
 /// Sends each line of the program, until one of both ends.
