@@ -2,8 +2,6 @@
 //!
 //! Above 1, B is later. A curve has a 95 % band if there are enough rounds.
 
-use std::fmt;
-
 use cli::exit::Error;
 use files::compare::{Comparison, Quantiles, SubjectComparison};
 use files::environment::Difference;
@@ -48,22 +46,12 @@ struct Curve<'a> {
 }
 
 /// Reason why a comparison has no picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DrawError {
+    #[error("nothing to draw: the reports contain neither samples nor histograms")]
     NoQuantiles,
+    #[error("nothing to draw: for whole runs there is a table; use --format markdown")]
     WholeRuns,
-}
-
-impl std::error::Error for DrawError {}
-
-impl fmt::Display for DrawError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nothing to draw: ")?;
-        f.write_str(match self {
-            Self::NoQuantiles => "the reports contain neither samples nor histograms",
-            Self::WholeRuns => "for whole runs there is a table; use --format markdown",
-        })
-    }
 }
 
 impl From<DrawError> for Error {
