@@ -1,7 +1,6 @@
 //! Reads the facts about a Linux machine that [`judge`](super::judge) assesses. All files are below
 //! one root directory, so a test can provide the files of another machine.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,33 +12,31 @@ use engine::machine::os::{self, cpu_list};
 pub type Reading<T> = Result<T, FactError>;
 
 /// Reason why a fact could not be read. Files are named without the slash at their start.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum FactError {
-    Unreadable {
-        file: String,
-        source: Arc<io::Error>,
-    },
-    NotNumber {
-        file: String,
-        text: String,
-    },
-    MissingLine {
-        file: &'static str,
-        line: String,
-    },
+    #[error("/{file}: {}", format_io_error(source))]
+    Unreadable { file: String, source: Arc<io::Error> },
+    #[error("/{file}: {text:?} is not a number")]
+    NotNumber { file: String, text: String },
+    #[error("/{file}: no line {line:?}")]
+    MissingLine { file: &'static str, line: String },
     /// A file that contains a binary number has another length.
-    WrongLength {
-        file: &'static str,
-        expected: usize,
-        length: usize,
-    },
-    /// The table of interrupts has no column of the CPU.
-    MissingCpu {
-        cpu: usize,
-    },
+    #[error("/{file}: expected {expected} bytes, got {length}")]
+    WrongLength { file: &'static str, expected: usize, length: usize },
+    #[error("/proc/interrupts: no CPU {cpu}")]
+    MissingCpu { cpu: usize },
+    #[error("/proc/stat: no steal time")]
     MissingStealTime,
-    /// The system has no interface for the fact.
+    #[error("the system does not report it")]
     NotReported,
+}
+
+fn format_io_error(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "not there".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    }
 }
 
 impl FactError {
@@ -59,35 +56,6 @@ impl FactError {
 impl From<&FactError> for FactError {
     fn from(error: &FactError) -> Self {
         error.clone()
-    }
-}
-
-impl fmt::Display for FactError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { file, source } => match source.kind() {
-                io::ErrorKind::NotFound => write!(f, "/{file}: not there"),
-                io::ErrorKind::PermissionDenied => write!(f, "/{file}: permission denied"),
-                _ => write!(f, "/{file}: {source}"),
-            },
-            Self::NotNumber { file, text } => write!(f, "/{file}: {text:?} is not a number"),
-            Self::MissingLine { file, line } => write!(f, "/{file}: no line {line:?}"),
-            Self::WrongLength { file, expected, length } => {
-                write!(f, "/{file}: expected {expected} bytes, got {length}")
-            }
-            Self::MissingCpu { cpu } => write!(f, "/proc/interrupts: no CPU {cpu}"),
-            Self::MissingStealTime => f.write_str("/proc/stat: no steal time"),
-            Self::NotReported => f.write_str("the system does not report it"),
-        }
-    }
-}
-
-impl std::error::Error for FactError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreadable { source, .. } => Some(source),
-            _ => None,
-        }
     }
 }
 

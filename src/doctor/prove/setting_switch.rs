@@ -1,7 +1,6 @@
 //! Applies the settings of scenarios for one round each.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
@@ -96,36 +95,17 @@ impl SettingSwitch {
 }
 
 /// Reason why a setting could not be applied or restored.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SwitchError {
     /// A command of the user failed.
-    Commands(TrialError),
-    /// A setting that could be changed before the measurement cannot be changed any more.
+    #[error("{0}")]
+    Commands(#[source] TrialError),
+    #[error("cannot change the setting of {scenario} any more: {source}")]
     Lost { scenario: String, source: io::Error },
 }
 
 impl SwitchError {
     fn lost(id: &str, source: io::Error) -> Self {
         Self::Lost { scenario: id.to_owned(), source }
-    }
-}
-
-impl fmt::Display for SwitchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Commands(source) => source.fmt(f),
-            Self::Lost { scenario, source } => {
-                write!(f, "cannot change the setting of {scenario} any more: {source}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for SwitchError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Commands(source) => Some(source),
-            Self::Lost { source, .. } => Some(source),
-        }
     }
 }

@@ -1,6 +1,5 @@
 //! Settings of the user: pairs of `--try` and `--undo`.
 
-use std::fmt;
 use std::str::FromStr;
 
 use cli::exit::{self, Error, usage};
@@ -29,34 +28,15 @@ impl FromStr for NamedCommand {
 }
 
 /// Reason why a text is not a command with a name.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum NamedCommandError {
-    MissingName {
-        text: String,
-    },
+    #[error(
+        "{text:?} has no name: expected NAME=COMMAND, such as performance=cpupower frequency-set -g performance"
+    )]
+    MissingName { text: String },
     /// The name or the command is invalid.
-    Part(ProgramError),
-}
-
-impl fmt::Display for NamedCommandError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MissingName { text } => write!(
-                f,
-                "{text:?} has no name: expected NAME=COMMAND, such as performance=cpupower frequency-set -g performance"
-            ),
-            Self::Part(source) => source.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for NamedCommandError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::MissingName { .. } => None,
-            Self::Part(source) => Some(source),
-        }
-    }
+    #[error("{0}")]
+    Part(#[source] ProgramError),
 }
 
 /// Pairs each command with the one that undoes it: the first with the first, and so on.
