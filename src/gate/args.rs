@@ -1,6 +1,5 @@
 //! Arguments of `osjitter gate`.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -384,27 +383,14 @@ pub struct Tolerance {
 }
 
 /// Error of an argument of the gate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
+    #[error("the flags {flags:?} have an open quote")]
     OpenQuote { flags: String },
+    #[error("invalid tolerance {text:?}: expected e.g. p50=20% or 5%")]
     InvalidTolerance { text: String },
+    #[error("invalid change {text:?}: expected e.g. 5% or p99=30%")]
     InvalidChange { text: String },
-}
-
-impl std::error::Error for ArgumentError {}
-
-impl fmt::Display for ArgumentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OpenQuote { flags } => write!(f, "the flags {flags:?} have an open quote"),
-            Self::InvalidTolerance { text } => {
-                write!(f, "invalid tolerance {text:?}: expected e.g. p50=20% or 5%")
-            }
-            Self::InvalidChange { text } => {
-                write!(f, "invalid change {text:?}: expected e.g. 5% or p99=30%")
-            }
-        }
-    }
 }
 
 /// Parses a tolerance such as `p50=20%` or `5%`.

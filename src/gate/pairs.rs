@@ -335,7 +335,7 @@ impl<F: FnMut(&[Pair]) -> bool> Observer for PairCollector<'_, F> {
         match result {
             Err(error) => {
                 let side = self.test.names[side].clone();
-                self.fail(PairFailure::Round { side, error: error.clone() });
+                self.fail(PairFailure::Round { side, source: error.clone() });
             }
             // Discard an interrupted round.
             Ok(round) if round.stopped => {}

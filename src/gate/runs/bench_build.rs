@@ -3,7 +3,6 @@
 //! The candidate is the tree of the current directory. The base is another directory, or a revision
 //! that git checks out into a directory for temporary files.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
@@ -37,34 +36,53 @@ pub struct BenchBuild {
 }
 
 /// Reason why a benchmark cannot be built.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    NoScratch(io::Error),
-    NoCurrentDirectory(io::Error),
+    #[error("cannot build the benchmark: {0}")]
+    NoScratch(#[source] io::Error),
+    #[error("the current directory is unknown: {0}")]
+    NoCurrentDirectory(#[source] io::Error),
+    #[error("invalid --bench {name:?}: expected the name of a target")]
     InvalidName { name: String },
-    CargoNotStarted(io::Error),
+    #[error("cannot start cargo: {0}")]
+    CargoNotStarted(#[source] io::Error),
+    #[error("cargo cannot build {bench} of {version}: {status}")]
     CargoFailed { bench: String, version: String, status: ExitStatus },
+    #[error("cannot read the metadata of the package in {tree}: {stderr}")]
     MetadataFailed { tree: PathBuf, stderr: String },
-    InvalidMetadata { tree: PathBuf, error: serde_json::Error },
+    #[error("cannot read the metadata of the package in {tree}: {source}")]
+    InvalidMetadata { tree: PathBuf, source: serde_json::Error },
+    #[error("interrupted while cargo built the benchmark")]
     Interrupted,
-    BenchNotFound { version: String, error: FindError },
-    NotCopied { executable: PathBuf, error: io::Error },
-    NoRevision { revision: String, error: GitError },
-    SubmodulesFailed(GitError),
-    UnknownPrefix(GitError),
+    #[error("{version}: {source}")]
+    BenchNotFound { version: String, source: FindError },
+    #[error("cannot copy {executable}: {source}")]
+    NotCopied { executable: PathBuf, source: io::Error },
+    #[error("--base {revision:?} is no directory, and git cannot check it out: {source}")]
+    NoRevision { revision: String, source: GitError },
+    #[error("git cannot update the submodules: {0}")]
+    SubmodulesFailed(#[source] GitError),
+    #[error("git does not know the directory: {0}")]
+    UnknownPrefix(#[source] GitError),
 }
 
 /// Reason why the messages of cargo do not have a benchmark.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
+    #[error("cargo built no benchmark {name}")]
     Missing { name: String },
+    #[error(
+        "several packages have a benchmark {name}; select one, e.g. --cargo-flags '-p PACKAGE'"
+    )]
     InSeveralPackages { name: String },
 }
 
 /// Reason why a command of git has no result.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    NotStarted(io::Error),
+    #[error("cannot start git: {0}")]
+    NotStarted(#[source] io::Error),
+    #[error("{stderr}")]
     Failed { stderr: String },
 }
 
@@ -73,99 +91,10 @@ impl From<BuildError> for Error {
         let message = error.to_string();
         match error {
             BuildError::NoCurrentDirectory(_) | BuildError::Interrupted => Self::measure(message),
-            BuildError::NoScratch(error) | BuildError::NotCopied { error, .. } => {
-                Self::from_io(&error, message)
+            BuildError::NoScratch(source) | BuildError::NotCopied { source, .. } => {
+                Self::from_io(&source, message)
             }
             _ => Self::usage(message),
-        }
-    }
-}
-
-impl std::error::Error for BuildError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NoScratch(error)
-            | Self::NoCurrentDirectory(error)
-            | Self::CargoNotStarted(error)
-            | Self::NotCopied { error, .. } => Some(error),
-            Self::InvalidMetadata { error, .. } => Some(error),
-            Self::BenchNotFound { error, .. } => Some(error),
-            Self::NoRevision { error, .. }
-            | Self::SubmodulesFailed(error)
-            | Self::UnknownPrefix(error) => Some(error),
-            Self::InvalidName { .. }
-            | Self::CargoFailed { .. }
-            | Self::MetadataFailed { .. }
-            | Self::Interrupted => None,
-        }
-    }
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoScratch(error) => write!(f, "cannot build the benchmark: {error}"),
-            Self::NoCurrentDirectory(error) => {
-                write!(f, "the current directory is unknown: {error}")
-            }
-            Self::InvalidName { name } => {
-                write!(f, "invalid --bench {name:?}: expected the name of a target")
-            }
-            Self::CargoNotStarted(error) => write!(f, "cannot start cargo: {error}"),
-            Self::CargoFailed { bench, version, status } => {
-                write!(f, "cargo cannot build {bench} of {version}: {status}")
-            }
-            Self::MetadataFailed { tree, stderr } => {
-                let tree = tree.display();
-                write!(f, "cannot read the metadata of the package in {tree}: {stderr}")
-            }
-            Self::InvalidMetadata { tree, error } => {
-                let tree = tree.display();
-                write!(f, "cannot read the metadata of the package in {tree}: {error}")
-            }
-            Self::Interrupted => f.write_str("interrupted while cargo built the benchmark"),
-            Self::BenchNotFound { version, error } => write!(f, "{version}: {error}"),
-            Self::NotCopied { executable, error } => {
-                write!(f, "cannot copy {}: {error}", executable.display())
-            }
-            Self::NoRevision { revision, error } => write!(
-                f,
-                "--base {revision:?} is no directory, and git cannot check it out: {error}"
-            ),
-            Self::SubmodulesFailed(error) => write!(f, "git cannot update the submodules: {error}"),
-            Self::UnknownPrefix(error) => write!(f, "git does not know the directory: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for FindError {}
-
-impl fmt::Display for FindError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing { name } => write!(f, "cargo built no benchmark {name}"),
-            Self::InSeveralPackages { name } => write!(
-                f,
-                "several packages have a benchmark {name}; select one, e.g. --cargo-flags '-p PACKAGE'"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for GitError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NotStarted(error) => Some(error),
-            Self::Failed { .. } => None,
-        }
-    }
-}
-
-impl fmt::Display for GitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotStarted(error) => write!(f, "cannot start git: {error}"),
-            Self::Failed { stderr } => f.write_str(stderr),
         }
     }
 }
@@ -280,12 +209,12 @@ impl BenchBuild {
             return Err(BuildError::CargoFailed { bench, version: version.clone(), status });
         }
         let built = find_bench(&String::from_utf8_lossy(&stdout), &self.name)
-            .map_err(|error| BuildError::BenchNotFound { version: version.clone(), error })?;
+            .map_err(|source| BuildError::BenchNotFound { version: version.clone(), source })?;
 
         let stored = self.executable(side);
         std::fs::create_dir_all(stored.parent().unwrap_or(&stored))
             .and_then(|()| std::fs::copy(&built.executable, &stored))
-            .map_err(|error| BuildError::NotCopied { executable: built.executable, error })?;
+            .map_err(|source| BuildError::NotCopied { executable: built.executable, source })?;
         Ok(built.package)
     }
 }
@@ -324,7 +253,7 @@ fn target_directory(tree: &Path) -> Result<PathBuf, BuildError> {
         return Err(BuildError::MetadataFailed { tree, stderr });
     }
     let metadata: Metadata = serde_json::from_slice(&stdout)
-        .map_err(|error| BuildError::InvalidMetadata { tree, error })?;
+        .map_err(|source| BuildError::InvalidMetadata { tree, source })?;
     Ok(metadata.target_directory)
 }
 
@@ -375,7 +304,7 @@ impl Checkout {
         let mut command = git(here);
         command.args(add).arg(path).arg(revision);
         run_git(&mut command)
-            .map_err(|error| BuildError::NoRevision { revision: revision.to_owned(), error })?;
+            .map_err(|source| BuildError::NoRevision { revision: revision.to_owned(), source })?;
         let checkout = Self { path: path.to_owned(), repository: here.to_owned() };
         if path.join(".gitmodules").exists() {
             let mut command = git(path);
