@@ -1,6 +1,5 @@
 //! Arguments of `osjitter monitor`.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -137,41 +136,20 @@ fn parse_label(text: &str) -> Result<(String, String), ArgumentError> {
 }
 
 /// Reason why the value of an option is invalid.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum ArgumentError {
+    #[error("invalid CPU share {text:?}: expected e.g. 0.5%")]
     CoreShare { text: String },
+    #[error("invalid host name {text:?}: expected at least one character")]
     EmptyHost { text: String },
+    #[error("invalid label {text:?}: expected e.g. rack=r7")]
     Label { text: String },
-    LabelKey(LabelError),
+    #[error("{0}")]
+    LabelKey(#[source] LabelError),
+    #[error(
+        "invalid label value {value:?}: expected 1 to 256 bytes without , ; \" and control characters"
+    )]
     LabelValue { value: String },
-}
-
-impl fmt::Display for ArgumentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CoreShare { text } => {
-                write!(f, "invalid CPU share {text:?}: expected e.g. 0.5%")
-            }
-            Self::EmptyHost { text } => {
-                write!(f, "invalid host name {text:?}: expected at least one character")
-            }
-            Self::Label { text } => write!(f, "invalid label {text:?}: expected e.g. rack=r7"),
-            Self::LabelKey(source) => source.fmt(f),
-            Self::LabelValue { value } => write!(
-                f,
-                "invalid label value {value:?}: expected 1 to 256 bytes without , ; \" and control characters"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ArgumentError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::LabelKey(source) => Some(source),
-            _ => None,
-        }
-    }
 }
 
 #[cfg(test)]

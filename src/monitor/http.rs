@@ -1,7 +1,6 @@
 //! The part of HTTP/1.1 that a scrape needs: one GET and one response per connection. The number
 //! of connections, their time and their data are bounded.
 
-use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,35 +38,15 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, AddressError> {
 }
 
 /// Reason why a text is no address to listen on.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum AddressError {
-    Unresolved {
-        text: String,
-        source: io::Error,
-    },
+    #[error("cannot listen on {text:?}: {source}; use a port or an address such as 127.0.0.1:9891")]
+    Unresolved { text: String, source: io::Error },
     /// The name exists and has no address.
-    NoAddress {
-        text: String,
-    },
-}
-
-impl fmt::Display for AddressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unresolved { text, source } => write!(f, "cannot listen on {text:?}: {source}"),
-            Self::NoAddress { text } => write!(f, "cannot listen on {text:?}: no such address"),
-        }?;
-        f.write_str("; use a port or an address such as 127.0.0.1:9891")
-    }
-}
-
-impl std::error::Error for AddressError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unresolved { source, .. } => Some(source),
-            Self::NoAddress { .. } => None,
-        }
-    }
+    #[error(
+        "cannot listen on {text:?}: no such address; use a port or an address such as 127.0.0.1:9891"
+    )]
+    NoAddress { text: String },
 }
 
 /// A bound listener that does not respond yet.

@@ -1,7 +1,6 @@
 //! Interval files of the monitor: a pair per interval, in a directory per day. A pair is written
 //! completely or not at all.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -231,22 +230,11 @@ impl LoggedInterval {
 }
 
 /// A file of an old interval that could not be removed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot remove {path}: {source}")]
 struct RemovalError {
     path: PathBuf,
     source: io::Error,
-}
-
-impl fmt::Display for RemovalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot remove {}: {}", self.path.display(), self.source)
-    }
-}
-
-impl std::error::Error for RemovalError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
 }
 
 /// Returns a host name as part of a file's name. The file is not hidden.
