@@ -1,6 +1,5 @@
 //! Handles ticks later than a limit: `--break`, `--late-threshold`, `--on-late` and `--mark`.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -46,30 +45,12 @@ pub struct LateArgs {
 }
 
 /// Reason why a text is not a limit for late ticks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 enum LateLimitError {
-    InvalidDuration(UnitError),
+    #[error("{0}")]
+    InvalidDuration(#[source] UnitError),
+    #[error("invalid limit {text}: expected more than 0, such as 500us")]
     Zero { text: String },
-}
-
-impl std::error::Error for LateLimitError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::InvalidDuration(error) => Some(error),
-            Self::Zero { .. } => None,
-        }
-    }
-}
-
-impl fmt::Display for LateLimitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InvalidDuration(error) => error.fmt(f),
-            Self::Zero { text } => {
-                write!(f, "invalid limit {text}: expected more than 0, such as 500us")
-            }
-        }
-    }
 }
 
 fn parse_limit(text: &str) -> Result<Duration, LateLimitError> {

@@ -61,36 +61,21 @@ pub enum Value {
 }
 
 /// Reason why a value is not one of its flag.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 enum ValueError {
-    /// The flag is a switch, and the value is not.
+    #[error("expected true or false")]
     NoSwitch,
     /// The value is a switch, and the flag is not.
+    #[error("expected a value, not {0}")]
     UnexpectedSwitch(bool),
+    #[error("expected one value, not a list")]
     SeveralValues,
+    #[error("expected at least one value; leave the key out for the default")]
     EmptyList,
-    TooLarge {
-        number: String,
-    },
-    /// The value is neither a text nor a number.
+    #[error("{number} is too large")]
+    TooLarge { number: String },
+    #[error("expected a text or a number")]
     NoText,
-}
-
-impl std::error::Error for ValueError {}
-
-impl fmt::Display for ValueError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSwitch => f.write_str("expected true or false"),
-            Self::UnexpectedSwitch(value) => write!(f, "expected a value, not {value}"),
-            Self::SeveralValues => f.write_str("expected one value, not a list"),
-            Self::EmptyList => {
-                f.write_str("expected at least one value; leave the key out for the default")
-            }
-            Self::TooLarge { number } => write!(f, "{number} is too large"),
-            Self::NoText => f.write_str("expected a text or a number"),
-        }
-    }
 }
 
 impl Setting {
