@@ -29,30 +29,39 @@ pub struct LimitError {
 }
 
 /// The part of a limit that is wrong.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LimitFlaw {
-    MissingValue {
-        examples: &'static str,
-    },
-    UnknownName {
-        name: String,
-        known: KnownNames,
-    },
-    /// The name is that of a number that has no rate.
-    NoRate {
-        examples: &'static str,
-    },
-    /// The number is the length of a run.
+    #[error("expected e.g. {examples}")]
+    MissingValue { examples: &'static str },
+    #[error("{known}")]
+    UnknownName { name: String, known: KnownNames },
+    #[error("only {RATE_NAME} has a rate; give a maximum with =, e.g. {examples}")]
+    NoRate { examples: &'static str },
+    #[error("it is the length of a run, which cannot be limited")]
     RunLength,
+    #[error("expected more than 0 and less than 1, e.g. {RATE_NAME}<1e-4 or {RATE_NAME}<0.01%")]
     RateOutOfRange,
-    InvalidTime(UnitError),
-    WrongUnit {
-        name: String,
-        quantity: Quantity,
-    },
+    #[error("{0}")]
+    InvalidTime(#[source] UnitError),
+    #[error("expected {}", format_example(name, *quantity))]
+    WrongUnit { name: String, quantity: Quantity },
+    #[error("expected at most 100%")]
     MoreThanAllTicks,
+    #[error("expected less than 100%")]
     AllTicks,
+    #[error("expected more than 0")]
     Zero,
+}
+
+fn format_example(name: &str, quantity: Quantity) -> String {
+    let (expected, example) = match quantity {
+        Quantity::Time => ("a time", "2ms"),
+        Quantity::PartOfTicks => ("a part of the ticks", "0.1%"),
+        Quantity::PartOfCore => ("a part of one core", "0.1%"),
+        Quantity::Rate => ("a rate", "100ppb"),
+        Quantity::PerTick => ("a number for each tick", "1.5/tick"),
+    };
+    format!("{expected}, e.g. {name}={example}")
 }
 
 /// The names that an error suggests.
@@ -71,10 +80,7 @@ impl LimitError {
 
 impl std::error::Error for LimitError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.flaw {
-            LimitFlaw::InvalidTime(error) => Some(error),
-            _ => None,
-        }
+        self.flaw.source()
     }
 }
 
@@ -84,37 +90,6 @@ impl fmt::Display for LimitError {
         match flaw {
             LimitFlaw::UnknownName { name, known } => write!(f, "unknown {noun} {name:?}: {known}"),
             flaw => write!(f, "invalid {noun} {text:?}: {flaw}"),
-        }
-    }
-}
-
-impl fmt::Display for LimitFlaw {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MissingValue { examples } => write!(f, "expected e.g. {examples}"),
-            Self::UnknownName { known, .. } => known.fmt(f),
-            Self::NoRate { examples } => {
-                write!(f, "only {RATE_NAME} has a rate; give a maximum with =, e.g. {examples}")
-            }
-            Self::RunLength => f.write_str("it is the length of a run, which cannot be limited"),
-            Self::RateOutOfRange => write!(
-                f,
-                "expected more than 0 and less than 1, e.g. {RATE_NAME}<1e-4 or {RATE_NAME}<0.01%"
-            ),
-            Self::InvalidTime(error) => error.fmt(f),
-            Self::WrongUnit { name, quantity } => {
-                let (expected, example) = match quantity {
-                    Quantity::Time => ("a time", "2ms"),
-                    Quantity::PartOfTicks => ("a part of the ticks", "0.1%"),
-                    Quantity::PartOfCore => ("a part of one core", "0.1%"),
-                    Quantity::Rate => ("a rate", "100ppb"),
-                    Quantity::PerTick => ("a number for each tick", "1.5/tick"),
-                };
-                write!(f, "expected {expected}, e.g. {name}={example}")
-            }
-            Self::MoreThanAllTicks => f.write_str("expected at most 100%"),
-            Self::AllTicks => f.write_str("expected less than 100%"),
-            Self::Zero => f.write_str("expected more than 0"),
         }
     }
 }
