@@ -274,7 +274,7 @@ fn invalid_rows_are_rejected_with_line() {
     check_error(rows[2].replace("rack=", "rack"), "key=value");
     check_error(rows[2].replace("control-loop", ""), "a name");
     check_error(rows[2].replace("69632,70143,1", "69632,70143,0"), "at least 1");
-    check_error(rows[2].replace("69632,70143,1", "69632,70143,-1"), "counted");
+    check_error(rows[2].replace("69632,70143,1", "69632,70143,-1"), "2^53");
     check_error(rows[2].replace("69632,70143", "69632,9223372036854775808"), "whole number");
     check_error(
         rows[2].replace("69632,70143", "4611686018427387904,4647714815446351871"),
