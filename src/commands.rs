@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     /// Flags that mean something else in each command that has them.
-    const FLAGS_OF_COMMANDS: [&str; 16] = [
+    const FLAGS_OF_COMMANDS: [&str; 17] = [
         "command",
         "cpu",
         "duration",
@@ -125,6 +125,7 @@ mod tests {
         "quiet",
         "round-time",
         "runtime",
+        "seed",
         "subject",
         "ticks",
     ];

@@ -14,5 +14,6 @@ for features in "" recalibrate-background serde; do lint osjitter-tach "$feature
 for features in "" series stats serde; do lint jitterstat "$features" --all-targets; done
 lint osjitter-files "" --all-targets
 lint osjitter-render "" --all-targets
-lint osjitter-interop "" --all-targets
-lint osjitter quanta
+for features in "" parquet; do lint osjitter-interop "$features" --all-targets; done
+lint osjitter-benchloops quanta --all-targets
+lint osjitter quanta --all-targets

@@ -136,7 +136,7 @@ pub struct GateArgs {
     /// Time limit; interim analyses after it are skipped
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true)]
     pub max_time: Option<Duration>,
-    /// Give a quick verdict within 15s: pass, clearly worse or undecided
+    /// Give a quick verdict within 15s: pass, clearly worse or look closer
     #[arg(long, conflicts_with_all = ["max_pairs", "max_time", "detect", "baseline", "limit"], help_heading = "Two sides")]
     pub screen: bool,
     /// Time limit of one round of a command [default: 10 times its length plus 10s]

@@ -45,7 +45,7 @@ pub struct TraceArgs {
     pub format: Format,
     #[command(flatten)]
     pub table: TableArgs,
-    /// Print only what was requested, and only errors to stderr
+    /// Print only the table, and to stderr only errors and the program's output
     #[arg(long, short)]
     pub quiet: bool,
 }

@@ -40,12 +40,12 @@ pub fn read_paired<T>(read: impl FnMut() -> T) -> Paired<T> {
 
 fn pair<T>(now: impl FnMut() -> OsInstant, read: impl FnMut() -> T) -> Paired<T> {
     let width = |before, after: OsInstant| after.saturating_duration_since(before);
-    let Bracketed { before, width: bracket, value } = read_narrowest(now, width, read);
+    let BracketedReading { before, width: bracket, value } = read_narrowest(now, width, read);
     Paired { at: before.checked_add(bracket / 2).unwrap_or(before), bracket, value }
 }
 
 /// A value that was read between two readings of a clock.
-pub(crate) struct Bracketed<C, W, T> {
+pub(crate) struct BracketedReading<C, W, T> {
     pub(crate) before: C,
     /// The time from the first to the second reading of the clock.
     pub(crate) width: W,
@@ -59,11 +59,11 @@ pub(crate) fn read_narrowest<C: Copy, W: PartialOrd, T>(
     mut now: impl FnMut() -> C,
     width: impl Fn(C, C) -> W,
     mut read: impl FnMut() -> T,
-) -> Bracketed<C, W, T> {
+) -> BracketedReading<C, W, T> {
     let mut read_once = || {
         let before = now();
         let value = read();
-        Bracketed { before, width: width(before, now()), value }
+        BracketedReading { before, width: width(before, now()), value }
     };
     let mut narrowest = read_once();
     for _ in 1..READINGS {

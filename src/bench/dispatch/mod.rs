@@ -57,7 +57,7 @@ pub struct BenchDispatchArgs {
     /// Measure for only a second or two
     #[arg(long)]
     quick: bool,
-    /// Random seed for round order and phase [default: random, recorded in the output]
+    /// Random seed for the order in rounds [default: random, recorded in the output]
     #[arg(long, value_name = "N", value_parser = units::parse_seed)]
     seed: Option<u64>,
     /// List the operations and which runtimes lack them, without measuring

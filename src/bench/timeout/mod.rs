@@ -85,7 +85,7 @@ pub struct BenchTimeoutArgs {
     /// Duration of a variant in a round, from 1ms to 10s
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = command::parse_round_time, default_value = "10ms", help_heading = "Rounds")]
     round_time: Duration,
-    /// Random seed for round order and phase [default: random, recorded in the output]
+    /// Random seed for the order in rounds [default: random, recorded in the output]
     #[arg(long, value_name = "N", value_parser = units::parse_seed, help_heading = "Rounds")]
     seed: Option<u64>,
     /// Add the published figures of bench-tokio-timeout

@@ -124,7 +124,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// Whether an operation failed because the system has no memory, processes, open files or disk space
+/// Returns whether an operation failed because the system has no memory, processes, open files or disk space
 /// left, so that the request itself may be right.
 pub fn is_out_of_resources(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, OutOfMemory, QuotaExceeded, StorageFull, WouldBlock};

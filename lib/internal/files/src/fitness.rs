@@ -7,7 +7,7 @@
 
 use crate::counters::add_if_known;
 use crate::report::{PERCENTILES, Percentile, Report, Round};
-use crate::subjects::{self, Role};
+use crate::subjects::{self, SubjectRole};
 use jitterstat::stats::Interval;
 use jitterstat::stats::quantile::rank;
 
@@ -116,11 +116,11 @@ impl Tally {
     pub fn add(&mut self, name: &str, period_ns: u64, round: &Round, lateness_ns: &[i64]) {
         self.total.add(round);
         match subjects::find(name).map(|subject| subject.role) {
-            Some(Role::SpinningControl) => self.add_spin(period_ns, round, lateness_ns),
-            Some(Role::SleepingControl) => {
+            Some(SubjectRole::SpinningControl) => self.add_spin(period_ns, round, lateness_ns),
+            Some(SubjectRole::SleepingControl) => {
                 self.medians.extend(round.summary.as_ref().and_then(|s| s.lateness_ns.p50));
             }
-            Some(Role::Competitor) | None => {}
+            Some(SubjectRole::Competitor) | None => {}
         }
     }
 

@@ -6,7 +6,7 @@ use crate::report::Report;
 /// Code of the warning in a report whose values are gaps of a busy loop, not lateness of ticks.
 pub const GAPS: &str = "import-gaps";
 
-/// Whether the values of a report are gaps of a busy loop.
+/// Returns whether the values of a report are gaps of a busy loop.
 pub fn is_gaps(report: &Report) -> bool {
     report.warnings.iter().any(|w| w.code == GAPS)
 }

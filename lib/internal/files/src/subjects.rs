@@ -20,7 +20,7 @@ pub struct SubjectInfo {
     /// Wait of its thread until a tick is due.
     pub wait_kind: WaitKind,
     /// Whether it competes or is a control.
-    pub role: Role,
+    pub role: SubjectRole,
     /// The selections that include it if no subject is named.
     pub defaults: &'static [DefaultSelection],
     /// Colour and number of the form of its curves. Unless set, they follow from the name.
@@ -35,7 +35,7 @@ impl SubjectInfo {
     /// Returns whether it shows the state of the machine and is not ranked.
     #[must_use]
     pub fn is_control(&self) -> bool {
-        self.role != Role::Competitor
+        self.role != SubjectRole::Competitor
     }
 
     /// Returns whether a selection includes it.
@@ -79,9 +79,9 @@ pub enum WaitKind {
     Spin,
 }
 
-/// Role of a subject in a report.
+/// SubjectRole of a subject in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum SubjectRole {
     /// A ticker that programs can use. Competitors are ranked.
     Competitor,
     /// The bare thread that sleeps: the control of the gate and of comparisons, and the reference
@@ -127,7 +127,7 @@ const COMPETITOR: SubjectInfo = SubjectInfo {
     about: "",
     runtime_kind: RuntimeKind::Tokio,
     wait_kind: Timer,
-    role: Role::Competitor,
+    role: SubjectRole::Competitor,
     defaults: &[],
     sign: None,
     precise_mode: None,
@@ -293,7 +293,7 @@ macro_rules! with_subject_rows {
                 name: "nanosleep",
                 about: "control: a thread that sleeps (Linux: absolute clock_nanosleep with a timer slack of 1 ns)",
                 wait_kind: Sleep,
-                role: Role::SleepingControl,
+                role: SubjectRole::SleepingControl,
                 defaults: &[Run, Program, Monitor],
                 sign: Some((Grey, 3)),
                 ..COMPETITOR
@@ -308,7 +308,7 @@ macro_rules! with_subject_rows {
                 name: "spin",
                 about: "control: a thread that spins on the kernel's clock",
                 wait_kind: Spin,
-                role: Role::SpinningControl,
+                role: SubjectRole::SpinningControl,
                 defaults: &[Run, Program],
                 sign: Some((Black, 7)),
                 ..COMPETITOR
@@ -338,12 +338,12 @@ const SCRIPT: SubjectInfo =
     SubjectInfo { about: "plays a script", runtime_kind: RuntimeKind::Script, ..COMPETITOR };
 
 /// The control of sessions of the gate and of comparisons.
-pub const SLEEPING_CONTROL: &SubjectInfo = find_role(Role::SleepingControl);
+pub const SLEEPING_CONTROL: &SubjectInfo = find_role(SubjectRole::SleepingControl);
 /// The control that observes stalls.
-pub const SPINNING_CONTROL: &SubjectInfo = find_role(Role::SpinningControl);
+pub const SPINNING_CONTROL: &SubjectInfo = find_role(SubjectRole::SpinningControl);
 
 /// Returns the first subject with a role. The compiler evaluates it, so it has no iterator.
-const fn find_role(role: Role) -> &'static SubjectInfo {
+const fn find_role(role: SubjectRole) -> &'static SubjectInfo {
     let mut i = 0;
     while SUBJECTS[i].role as u8 != role as u8 {
         i += 1;
@@ -390,7 +390,7 @@ mod tests {
         const WITH_ADDED: &[SubjectInfo] = with_subject_rows! {
             subject_infos {
                 name: "added",
-                role: Role::SpinningControl,
+                role: SubjectRole::SpinningControl,
                 defaults: &[Run],
                 ..COMPETITOR
             } Thread AddedTicker;

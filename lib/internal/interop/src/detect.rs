@@ -65,7 +65,7 @@ fn head(text: &str) -> &str {
     &text[..end]
 }
 
-/// Whether a text begins as a JSON object.
+/// Returns whether a text begins as a JSON object.
 pub fn is_json_object(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
@@ -187,7 +187,7 @@ impl JsonKeys {
     }
 }
 
-/// Whether a value is an object whose first key is a number, or which is cut off before it.
+/// Returns whether a value is an object whose first key is a number, or which is cut off before it.
 fn has_numbers(value: &str) -> bool {
     let Some(first) = value.strip_prefix('{').map(str::trim_start) else { return false };
     let key = first.strip_prefix('"').unwrap_or(first);

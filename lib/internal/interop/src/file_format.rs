@@ -36,7 +36,7 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    /// Whether a file in this format may leave out the unit of its values.
+    /// Returns whether a file in this format may leave out the unit of its values.
     pub fn may_lack_unit(&self) -> bool {
         matches!(self, Self::Hlog | Self::Hgrm | Self::CyclictestText)
     }

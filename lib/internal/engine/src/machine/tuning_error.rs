@@ -22,7 +22,7 @@ pub enum TuningError {
         join(.allowed, ", ")
     )]
     CpuNotAllowed { cpu: usize, allowed: Vec<usize> },
-    #[error("cannot use CPU {cpu}: {reason}; allowed CPUs: {}", join(.allowed, ","))]
+    #[error("cannot use CPU {cpu}: {reason}; allowed CPUs: {}; nothing was run", join(.allowed, ","))]
     UnusableCpu { cpu: usize, reason: UnusableCpu, allowed: Vec<usize> },
     #[error("cannot bind to CPU {cpu}: {error}; nothing was run")]
     Bind {

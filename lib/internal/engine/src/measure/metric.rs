@@ -10,7 +10,7 @@ use jitterstat::series::{Better, Metric};
 use crate::machine::os::{self, Instructions, TreeUsage};
 use crate::measure::benches::{BenchFormat, BenchOutput, BenchRequest, BenchResult, RunLength};
 use crate::measure::child::{self, CompletedRun, ProgramFault, RunFailure, RunRequest, Series};
-use crate::measure::metric_error::{MetricError, Uncounted};
+use crate::measure::metric_error::{CountUnavailable, MetricError};
 use crate::measure::{program_output, supervisor};
 use crate::program::Program;
 use cli::completion::{plain_values, with_examples};
@@ -135,7 +135,7 @@ pub struct RunValues {
     pub wall: Duration,
     usage: TreeUsage,
     /// Instructions, or the reason why they were not counted.
-    instructions: Result<u64, Uncounted>,
+    instructions: Result<u64, CountUnavailable>,
     custom: Vec<Metric>,
     benches: Vec<BenchResult>,
 }
@@ -159,8 +159,10 @@ pub fn run(
     let run = child::run(program, RunRequest { series, ..request }, stop)?;
     let instructions = match counter {
         None => Ok(0),
-        Some(Ok(counter)) => counter.count().map_err(|error| Uncounted::Unread(Arc::new(error))),
-        Some(Err(error)) => Err(Uncounted::Unavailable(error)),
+        Some(Ok(counter)) => {
+            counter.count().map_err(|error| CountUnavailable::Unread(Arc::new(error)))
+        }
+        Some(Err(error)) => Err(CountUnavailable::Unavailable(error)),
     };
     let custom = read_custom(program, specs, &run)?;
     let benches = benches.map_or(Ok(Vec::new()), |benches| {
@@ -274,7 +276,7 @@ impl RunValues {
 
     fn instructions(&self) -> Result<u64, MetricError> {
         match &self.instructions {
-            Ok(0) => Err(MetricError::NoInstructions(Uncounted::Zero)),
+            Ok(0) => Err(MetricError::NoInstructions(CountUnavailable::Zero)),
             Ok(count) => Ok(*count),
             Err(reason) => Err(MetricError::NoInstructions(reason.clone())),
         }
@@ -398,7 +400,7 @@ mod tests {
         let metric = resolve_metrics(&specs(&["instructions"]), &counted).unwrap().remove(0);
         let unread = std::io::Error::other("it needs a counter");
         for (instructions, why) in [
-            (Err(Uncounted::Unread(Arc::new(unread))), "it needs a counter"),
+            (Err(CountUnavailable::Unread(Arc::new(unread))), "it needs a counter"),
             (Ok(0), "shows none"),
         ] {
             let (custom, benches) = (Vec::new(), Vec::new());

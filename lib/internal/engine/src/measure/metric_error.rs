@@ -27,7 +27,7 @@ pub enum MetricError {
     )]
     SmallMaxRss { inherited_bytes: u64 },
     #[error("instructions cannot be counted: {0}")]
-    NoInstructions(#[source] Uncounted),
+    NoInstructions(#[source] CountUnavailable),
     #[error("it ran no benchmark: expected {}", .0.expected_output())]
     NoBench(BenchFormat),
     #[error("a run has no benchmark {0:?}")]
@@ -50,7 +50,7 @@ pub enum MetricError {
 
 /// Reason why instructions were not counted.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Uncounted {
+pub enum CountUnavailable {
     /// Every program executes instructions.
     #[error("the counter shows none")]
     Zero,

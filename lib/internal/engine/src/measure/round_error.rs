@@ -4,7 +4,6 @@ use std::error::Error;
 use std::sync::Arc;
 use std::{fmt, io};
 
-use cli::exit;
 use jitterstat::sample::WakeupError;
 
 use crate::load::Load;
@@ -115,14 +114,5 @@ impl From<RunFailure> for RoundError {
 impl From<RuntimePanic> for RoundError {
     fn from(panic: RuntimePanic) -> Self {
         Self::Runtime(panic)
-    }
-}
-
-impl From<RoundError> for exit::Error {
-    fn from(error: RoundError) -> Self {
-        match error {
-            RoundError::Program(failure) => failure.into(),
-            _ => Self::measure(error.to_string()),
-        }
     }
 }

@@ -9,7 +9,7 @@ use files::report::{Report, Status, Subject};
 
 use crate::picture::palette::{Sign, Signs};
 
-/// Whether a subject is a program of the user.
+/// Returns whether a subject is a program of the user.
 pub fn is_program(report: &Report, subject: &Subject) -> bool {
     let mut scenarios = report.plan.scenarios.iter();
     scenarios.any(|scenario| scenario.id == subject.id && scenario.command.is_some())
