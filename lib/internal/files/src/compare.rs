@@ -400,20 +400,15 @@ fn differing_settings(a: &Report, b: &Report) -> Vec<String> {
 fn settings(report: &Report) -> [(&'static str, String); 5] {
     let plan = &report.plan;
     let none = || "none".to_owned();
+    let lengths = plan.scenarios.iter().map(|s| s.round_ticks.to_string());
+    let mut round_ticks: Vec<String> = lengths.collect();
+    round_ticks.sort_unstable();
+    round_ticks.dedup();
     [
         ("scheduling class", plan.sched.clone().unwrap_or_else(none)),
         ("memory locked", plan.mlock.to_string()),
         ("bound to CPU", plan.cpu.map_or_else(none, |cpu| cpu.to_string())),
-        ("ticks of a round", round_lengths(report)),
+        ("ticks of a round", round_ticks.join(", ")),
         ("tool version", report.tool.version.clone()),
     ]
-}
-
-/// The different numbers of ticks of a round, as text.
-fn round_lengths(report: &Report) -> String {
-    let mut lengths: Vec<String> =
-        report.plan.scenarios.iter().map(|s| s.round_ticks.to_string()).collect();
-    lengths.sort_unstable();
-    lengths.dedup();
-    lengths.join(", ")
 }

@@ -187,7 +187,10 @@ fn recompute(subject: &mut Subject, reports: &[Report]) -> Vec<Warning> {
         add_lost_ticks(summary, &summaries);
         match costs {
             StoredCosts::WithWindows => {}
-            StoredCosts::PerTick => add_costs(summary, &summaries),
+            StoredCosts::PerTick => {
+                summary.cpu_ns_per_tick = mean_per_tick(&summaries, |s| s.cpu_ns_per_tick);
+                summary.wakeups_per_tick = mean_per_tick(&summaries, |s| s.wakeups_per_tick);
+            }
             StoredCosts::Mixed => warnings.push(Warning::new(
                 COSTS_DIFFER,
                 format!("The cost of {} is unknown: one report is of version 0.2, in which it includes the start and the warm-up.", subject.id),
@@ -386,12 +389,6 @@ fn add_lost_ticks(summary: &mut Summary, parts: &[&Summary]) {
     for count in [&mut summary.skipped, &mut summary.missed].into_iter().flatten() {
         *count = count.saturating_add(lost);
     }
-}
-
-/// Adds the costs from the summaries of the parts.
-fn add_costs(summary: &mut Summary, parts: &[&Summary]) {
-    summary.cpu_ns_per_tick = mean_per_tick(parts, |s| s.cpu_ns_per_tick);
-    summary.wakeups_per_tick = mean_per_tick(parts, |s| s.wakeups_per_tick);
 }
 
 /// The mean over the ticks of all parts of a cost per tick; `None` if a part does not have it.

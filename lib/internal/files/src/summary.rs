@@ -97,12 +97,7 @@ struct Totals {
 
 impl Totals {
     fn add(&mut self, part: &InstanceRound<'_>) {
-        self.add_counts(part.samples);
-        self.add_drift(part.samples);
-        self.add_cost(part.cost);
-    }
-
-    fn add_counts(&mut self, samples: &RoundSamples) {
+        let samples = part.samples;
         self.ticks += TickCounts {
             planned: samples.grid.ticks,
             delivered: 0,
@@ -117,21 +112,14 @@ impl Totals {
         let (elapsed_ns, ideal_ns) = spans(samples);
         self.elapsed_ns = self.elapsed_ns.saturating_add(elapsed_ns);
         self.ideal_ns = self.ideal_ns.saturating_add(ideal_ns);
-    }
-
-    /// Adds to the slope of lateness over the deadline: ordinary least squares with a separate
-    /// offset for each round, so that a slow round does not count as drift.
-    fn add_drift(&mut self, samples: &RoundSamples) {
+        // The slope of lateness over the deadline: ordinary least squares with a separate offset
+        // for each round, so that a slow round does not count as drift.
         let (sxy, sxx) = samples.drift_sums();
         self.drift = (self.drift.0 + sxy, self.drift.1 + sxx);
-    }
-
-    /// Adds the cost of a round, unless the round was stopped before its window ended.
-    fn add_cost(&mut self, cost: RoundCost) {
-        if cost == RoundCost::default() {
-            return;
+        // A round that was stopped before its window ended has no cost.
+        if part.cost != RoundCost::default() {
+            self.cost = Some(self.cost.map_or(part.cost, |sum| sum + part.cost));
         }
-        self.cost = Some(self.cost.map_or(cost, |sum| sum + cost));
     }
 
     /// Returns everything in a summary that is not a distribution.

@@ -97,7 +97,9 @@ impl Trust {
     /// interval contains zero is not trusted on any machine: it was not shown to be a drift.
     #[must_use]
     pub fn covers_number(self, summary: &Summary, key: &str) -> bool {
-        let is_shown = key != "drift_ppb" || !contains_zero(summary.drift_ppb_ci95);
+        let drift = summary.drift_ppb_ci95;
+        let contains_zero = drift.is_some_and(|[low, high]| low <= 0.0 && high >= 0.0);
+        let is_shown = key != "drift_ppb" || !contains_zero;
         is_shown && self.covers_evidence(Evidence::find(summary, key))
     }
 
@@ -137,10 +139,6 @@ pub fn mark_distrusted(report: &mut Report) {
     for summary in report.subjects.iter_mut().filter_map(|subject| subject.summary.as_mut()) {
         summary.distrusted = is_judged.then(|| trust.distrusted_keys(summary));
     }
-}
-
-fn contains_zero(interval: Option<[f64; 2]>) -> bool {
-    interval.is_some_and(|[low, high]| low <= 0.0 && high >= 0.0)
 }
 
 /// Returns the paths of the numbers of a summary that are known and can rest on lateness.

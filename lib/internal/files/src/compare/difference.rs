@@ -84,7 +84,9 @@ impl PairDifference {
         };
         let values = Sides { base: base as f64, candidate: candidate as f64 };
         let steps = sides.map(|distribution| unit_step(distribution_values(distribution)));
-        let step = histogram_step(values).max(steps.base.max(steps.candidate));
+        // The bins of a stored histogram have three significant digits.
+        let bin_width = values.base.max(values.candidate) / 1_000.0;
+        let step = bin_width.max(steps.base.max(steps.candidate));
         let intervals = sides.map(|distribution| interval(distribution, key));
         Self::from_intervals(values, intervals, step)
     }
@@ -188,11 +190,6 @@ fn unit_step(values: impl Iterator<Item = i64>) -> f64 {
         }
     }
     step as f64
-}
-
-/// Returns the width of a bin of a stored histogram, which has three significant digits.
-fn histogram_step(values: Sides<f64>) -> f64 {
-    values.base.max(values.candidate) / 1_000.0
 }
 
 /// The evidence of a report about differences between its subjects. The values of the rounds of a

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::{Report, Round, Scenario, Subject, Summary};
+use crate::report::{Report, Round, Scenario, Subject};
 use crate::window::TimeInWindow;
 use jitterstat::gate::Sides;
 use jitterstat::stall;
@@ -104,24 +104,23 @@ fn round_values(
     };
     match summary {
         _ if has_samples => values_from_samples(parts, subject.period_ns, common),
-        Some(summary) => values_from_summary(summary, common),
+        Some(summary) => {
+            // The percentiles of a round without samples are those of all ticks.
+            let d = &summary.lateness_ns;
+            let ns = [d.p50, d.p90, d.p99, d.p99_9];
+            RoundValues { ns, all_ns: ns, ticks: summary.came(), ..common }
+        }
         None => common,
     }
-}
-
-/// Adds the percentiles of a round without samples. They are those of all ticks.
-fn values_from_summary(summary: &Summary, common: RoundValues) -> RoundValues {
-    let d = &summary.lateness_ns;
-    let ns = [d.p50, d.p90, d.p99, d.p99_9];
-    let ticks = summary.came();
-    RoundValues { ns, all_ns: ns, ticks, ..common }
 }
 
 /// Adds the percentiles of the samples of all instances, with each stall counted once.
 fn values_from_samples(parts: &[&Round], period_ns: u64, common: RoundValues) -> RoundValues {
     let (mut lateness, mut kept, mut unstalled) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts {
-        let (late, late_unstalled) = stall::kept_lateness(&indexed_ticks(part), period_ns);
+        let indexed = (0..).zip(&part.lateness_ns);
+        let ticks: Vec<(u64, i64)> = indexed.map(|(i, &ns)| (part.tick_index(i), ns)).collect();
+        let (late, late_unstalled) = stall::kept_lateness(&ticks, period_ns);
         lateness.extend(&part.lateness_ns);
         kept.extend(late);
         unstalled.extend(late_unstalled);
@@ -139,12 +138,6 @@ fn values_from_samples(parts: &[&Round], period_ns: u64, common: RoundValues) ->
         same_stall: ticks - kept_ticks,
         ..common
     }
-}
-
-/// Returns the index and the lateness of each tick.
-fn indexed_ticks(round: &Round) -> Vec<(u64, i64)> {
-    let lateness = round.lateness_ns.iter().copied().enumerate();
-    lateness.map(|(i, late)| (round.tick_index(i), late)).collect()
 }
 
 /// Returns each of [`QUANTILES`]; `None` if there are too few values for one.

@@ -254,8 +254,13 @@ impl Goal {
         let path = self.path()?;
         let mut measured = path.measure_at(rounds, rules.confidence);
         if self.rate {
-            let rate = MeasuredRate::from_rounds(rounds, period_ns, rules.max_stall_ns);
-            measured.interval = Some(rate_interval(&rate, rules.confidence));
+            let measured_rate = MeasuredRate::from_rounds(rounds, period_ns, rules.max_stall_ns);
+            let rate = measured_rate.rate();
+            let confidence = one_sided(rules.confidence);
+            let lower = rate.lower_bound(confidence);
+            let upper = rate.upper_bound(confidence);
+            let shares = Interval { lower, upper };
+            measured.interval = Some(shares.map(|share| share * 100.0));
         } else if path.quantity() == Quantity::PartOfTicks {
             widen_share_interval(&mut measured, rules.confidence);
         }
@@ -275,15 +280,6 @@ pub struct LookRules {
 /// Returns the confidence of each bound of an interval.
 fn one_sided(confidence: f64) -> f64 {
     f64::midpoint(1.0, confidence)
-}
-
-/// Returns both bounds of a rate in per cent.
-fn rate_interval(rate: &MeasuredRate, confidence: f64) -> Interval<f64> {
-    let confidence = one_sided(confidence);
-    let rate = rate.rate();
-    let shares =
-        Interval { lower: rate.lower_bound(confidence), upper: rate.upper_bound(confidence) };
-    shares.map(|share| share * 100.0)
 }
 
 /// Widens the interval of a percentage of ticks to the exact interval of independent ticks.

@@ -36,11 +36,18 @@ pub fn explain(
         let stretches = by_thread.get(tick.thread).and_then(Option::as_deref);
         let mut breakdown =
             LatenessWindow::new(tick, &thread.cycles).explain(stretches, conditions, occupants);
+        let parts = &mut breakdown.parts;
+        // The number of previous ticks that the thread had to catch up with.
         let overdue = (n - ticks[..n].partition_point(|t| t.wake_ns <= tick.deadline_ns)) as u64;
-        limit_cpu_time(&mut breakdown.parts, overdue, conditions);
+        if let Some(usual_ns) = conditions.usual_cpu_ns {
+            // CPU time beyond the usual time is attributed to the layers below the thread.
+            let max_ns = usual_ns.saturating_mul(MAX_CPU_FACTOR).saturating_mul(1 + overdue);
+            let excess_ns = parts.ns(Class::OwnCpu).saturating_sub(max_ns);
+            parts.move_up_to(excess_ns, Class::OwnCpu, Class::Below);
+        }
         let lateness_ns = span(tick.deadline_ns, tick.wake_ns);
-        let unexplained_ns = lateness_ns.saturating_sub(breakdown.parts.total_ns());
-        breakdown.parts.add(Class::Unexplained, unexplained_ns);
+        let unexplained_ns = lateness_ns.saturating_sub(parts.total_ns());
+        parts.add(Class::Unexplained, unexplained_ns);
         breakdowns.push(breakdown);
     }
     attribute_steal(ticks, &mut breakdowns, unattributed_steal_ns(conditions));
@@ -50,16 +57,6 @@ pub fn explain(
 /// The stretches of a thread; `None` if its switches were not recorded.
 fn thread_stretches(thread: &Thread) -> Option<Vec<Stretch>> {
     Some(stretches(thread.switches.as_ref()?, &thread.cycles))
-}
-
-/// Moves CPU time beyond the usual time from the thread to the layers below it. `overdue` is the
-/// number of previous ticks that the thread had to catch up with.
-fn limit_cpu_time(parts: &mut Parts, overdue: u64, conditions: &RoundConditions) {
-    if let Some(usual_ns) = conditions.usual_cpu_ns {
-        let max_ns = usual_ns.saturating_mul(MAX_CPU_FACTOR).saturating_mul(1 + overdue);
-        let excess_ns = parts.ns(Class::OwnCpu).saturating_sub(max_ns);
-        parts.move_up_to(excess_ns, Class::OwnCpu, Class::Below);
-    }
 }
 
 /// The steal time without the standstills caused by the host, which it includes and which are
@@ -141,7 +138,11 @@ impl<'a> LatenessWindow<'a> {
             None => self.explain_by_accounts(conditions),
         };
         if let Some(occupants) = occupants {
-            breakdown.move_idle_waits(occupants);
+            // The wait for an idle CPU is lost in the layers below the thread, not in a queue.
+            for wait in &breakdown.queued {
+                let turns = occupants.get(&wait.cpu).map_or(&[][..], Vec::as_slice);
+                breakdown.parts.move_up_to(idle_ns(wait, turns), Class::Queue, Class::Below);
+            }
         }
         let parts = &mut breakdown.parts;
         if conditions.continued_ns.iter().any(|&at| self.from_ns < at && at <= self.to_ns) {
@@ -279,16 +280,6 @@ impl<'a> LatenessWindow<'a> {
         let after = &self.cycles[self.overlapping.end].reading;
         let periods = difference(after.throttled, before.throttled).unwrap_or(0);
         periods.saturating_mul(period_ns)
-    }
-}
-
-impl Breakdown {
-    /// Moves the waits for an idle CPU from the queue to the layers below the thread.
-    fn move_idle_waits(&mut self, occupants: &CpuIntervals) {
-        for wait in &self.queued {
-            let turns = occupants.get(&wait.cpu).map_or(&[][..], Vec::as_slice);
-            self.parts.move_up_to(idle_ns(wait, turns), Class::Queue, Class::Below);
-        }
     }
 }
 

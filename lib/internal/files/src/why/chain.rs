@@ -62,7 +62,9 @@ pub fn trace_wakeup(
     wakeups: &[Wakeup],
     breakdown: &Breakdown,
 ) -> WakeupPath {
-    let (Some(cycle), Some(switches)) = (last_cycle(tick, thread), &thread.switches) else {
+    let started = thread.cycles.partition_point(|c| c.park_ns < tick.wake_ns);
+    let last_cycle = thread.cycles[..started].last();
+    let (Some(cycle), Some(switches)) = (last_cycle, &thread.switches) else {
         return WakeupPath::Broken;
     };
     let back_ns = cycle.unpark_ns.filter(|&ns| ns <= tick.wake_ns);
@@ -82,12 +84,6 @@ pub fn trace_wakeup(
     // A bare thread has no runtime, and returns directly in its task.
     let runtime_ns = back_ns.filter(|&ns| ns < tick.wake_ns);
     WakeupPath::Whole { chain: wakeup.chain(tick, runtime_ns), apart_ns: Some(apart_ns) }
-}
-
-/// The last cycle of a thread that started before a tick ran.
-fn last_cycle<'a>(tick: &Tick, thread: &'a Thread) -> Option<&'a Cycle> {
-    let started = thread.cycles.partition_point(|c| c.park_ns < tick.wake_ns);
-    thread.cycles[..started].last()
 }
 
 /// The switches from the last sleep of a cycle on; `None` if the thread did not sleep, or parked

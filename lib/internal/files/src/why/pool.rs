@@ -178,7 +178,10 @@ impl Pool {
             self.keep_worst(usize::try_from(self.ticks / 100).unwrap_or(usize::MAX));
         }
         let parts = self.attribute_rounds();
-        let total = sum_parts(&parts);
+        let mut total = Parts::default();
+        for parts in &parts {
+            total.add_all(parts);
+        }
         let late_ticks = self.late.len() as u64;
         let lateness_ns = self.rounds.iter().fold(0, |sum, r| r.lateness_ns.saturating_add(sum));
         let longest = self.worst_of_episodes();
@@ -334,14 +337,6 @@ fn is_same_episode(previous: &(usize, ProfiledTick), next: &(usize, ProfiledTick
         && previous.instance == tick.instance
         && previous.tick + 1 == tick.tick
         && tick.deadline_ns <= previous.wake_ns
-}
-
-fn sum_parts(parts: &[Parts]) -> Parts {
-    let mut total = Parts::default();
-    for parts in parts {
-        total.add_all(parts);
-    }
-    total
 }
 
 /// A round before its late ticks are known.
