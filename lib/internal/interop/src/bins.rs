@@ -140,13 +140,9 @@ impl BinnedValues {
     /// Computes counts and percentiles. A percentile above the last bin is unknown and left out.
     fn summary(&self, period_ns: Option<u64>) -> Summary {
         let missed = period_ns.map_or(MissedTicks::default(), |ns| self.missed_ticks(ns));
-        let at = |q| self.value_at(q);
-        imported::summary(self.count(), missed, self.range_ns, self.mean_ns, at)
-    }
-
-    /// Returns the value at the nearest rank of a quantile; `None` above the last bin.
-    fn value_at(&self, q: f64) -> Option<i64> {
-        quantile::nearest_rank_of_counts(self.bins.iter().copied(), self.count(), q)
+        let count = self.count();
+        let at = |q| quantile::nearest_rank_of_counts(self.bins.iter().copied(), count, q);
+        imported::summary(count, missed, self.range_ns, self.mean_ns, at)
     }
 
     /// Counts the missed ticks. A tool leaves out the deadlines that passed during a stall, so that

@@ -105,20 +105,16 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
         bins::add_subject(&mut imported, subject, values, HINT);
     }
     if period == CommandPeriod::Default {
-        imported.warnings.push(default_period());
+        imported.warnings.push(warning(
+            "import-default-period",
+            "The command line states no period, so that cyclictest used its own default of 1 ms.",
+            "Give cyclictest -i, so that the period is in its file.",
+        ));
     }
     let has_periods = period != CommandPeriod::Unknown && is_shared;
     let missed = if has_periods { missed_warning() } else { unknown_period("The command line") };
     imported.warnings.push(missed);
     Ok(imported.report())
-}
-
-fn default_period() -> Warning {
-    warning(
-        "import-default-period",
-        "The command line states no period, so that cyclictest used its own default of 1 ms.",
-        "Give cyclictest -i, so that the period is in its file.",
-    )
 }
 
 /// Returns the id of a thread.

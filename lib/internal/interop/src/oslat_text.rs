@@ -74,22 +74,19 @@ impl Output {
         if label == "Core" {
             return self.add_threads(&columns);
         }
-        if self.threads.is_empty() || columns.len() != self.threads.len() {
-            return if self.is_known(label) {
-                let expected = self.threads.len();
-                Err(ImportReason::WrongColumnCount { line: n, expected }.into())
-            } else {
-                Ok(())
-            };
+        let expected = self.threads.len();
+        if expected == 0 {
+            return Ok(());
+        }
+        if columns.len() != expected {
+            // A line with one of these labels has a column for each thread.
+            let is_known =
+                label.ends_with(BIN_UNIT) || matches!(label, "Minimum" | "Average" | "Maximum");
+            let error = ImportReason::WrongColumnCount { line: n, expected };
+            return if is_known { Err(error.into()) } else { Ok(()) };
         }
         self.add_columns(label, &columns)
             .ok_or_else(|| ImportReason::InvalidNumber { line: n, text: line.to_owned() }.into())
-    }
-
-    /// Whether a line with this label must have a column for each thread.
-    fn is_known(&self, label: &str) -> bool {
-        !self.threads.is_empty()
-            && (label.ends_with(BIN_UNIT) || matches!(label, "Minimum" | "Average" | "Maximum"))
     }
 
     fn add_threads(&mut self, cpus: &[&str]) -> Result<()> {

@@ -245,14 +245,11 @@ fn write_cells<T: DataType>(
     writer: &mut SerializedColumnWriter<'_>,
     cells: impl Iterator<Item = Option<T::T>> + Clone,
 ) -> Result<(), ParquetError> {
-    let (values, levels) = split_nulls(cells);
+    let values: Vec<T::T> = cells.clone().flatten().collect();
+    // A definition level is 1 if its row has a value.
+    let levels: Vec<i16> = cells.map(|cell| i16::from(cell.is_some())).collect();
     writer.typed::<T>().write_batch(&values, Some(&levels), None)?;
     Ok(())
-}
-
-/// Returns the present values, and for each row a definition level, which is 1 if it has a value.
-fn split_nulls<T>(cells: impl Iterator<Item = Option<T>> + Clone) -> (Vec<T>, Vec<i16>) {
-    (cells.clone().flatten().collect(), cells.map(|cell| i16::from(cell.is_some())).collect())
 }
 
 #[cfg(test)]

@@ -121,8 +121,9 @@ struct LogLines<'a> {
 
 impl<'a> LogLines<'a> {
     fn parse(text: &'a str) -> Result<Self> {
+        let mut comments = text.lines().map_while(|line| line.strip_prefix('#'));
         let mut lines = Self {
-            is_own: is_own_log(text),
+            is_own: comments.any(|comment| comment == histogram::LOG_COMMENT),
             header: HeaderTimes::default(),
             stated_unit: None,
             intervals: Vec::new(),
@@ -162,12 +163,6 @@ impl<'a> LogLines<'a> {
     fn may_be_cut(&self, text: &str) -> bool {
         !self.intervals.is_empty() && !text.ends_with('\n')
     }
-}
-
-/// Whether a log was written by osjitter.
-fn is_own_log(text: &str) -> bool {
-    let mut comments = text.lines().map_while(|line| line.strip_prefix('#'));
-    comments.any(|comment| comment == histogram::LOG_COMMENT)
 }
 
 /// The decoded values of a log, in its own unit.
@@ -314,7 +309,9 @@ impl TagValues {
         }
         if let Some(whole) = whole {
             subject.summary = Some(whole.summary(unit, period_ns.is_some())?);
-            subject.histogram = Some(histogram::pack_counts(self.values.counts_ns(unit)));
+            let counts = self.values.counts.iter();
+            let counts_ns = counts.map(|(&value, &count)| (bounded_ns(value, unit), count));
+            subject.histogram = Some(histogram::pack_counts(counts_ns));
             subject.status = Status::Measured;
         }
         Ok(subject)
@@ -355,11 +352,6 @@ impl ValueCounts {
         ValueStats::new(range, self.sum, period_ns, || {
             self.counts.iter().map(|(&value, &count)| (value, count))
         })
-    }
-
-    /// Returns the values in nanoseconds with their counts.
-    fn counts_ns(&self, unit: Unit) -> impl Iterator<Item = (i64, u64)> + '_ {
-        self.counts.iter().map(move |(&value, &count)| (bounded_ns(value, unit), count))
     }
 }
 
