@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use files::report::{Report, Warning};
+use files::report::Report;
 use serde::Deserialize;
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
@@ -40,14 +40,6 @@ struct Cpu {
     avg: Option<f64>,
 }
 
-fn unknown_cpus() -> Warning {
-    warning(
-        "import-no-cpu",
-        "jitterdebugger numbers its threads in the order of their CPUs: cpu-0 is the first CPU that it ran on, not CPU 0.",
-        "Keep the value of its option --affinity with the result.",
-    )
-}
-
 pub(super) fn read(text: &str) -> Result<Report> {
     let text = replace_nan(text);
     let file: File = json(&text, "jitterdebugger result")?;
@@ -61,6 +53,11 @@ pub(super) fn read(text: &str) -> Result<Report> {
         Some(1_000) | None => 1_000,
         Some(other) => return Err(ImportReason::InvalidResolution { ns: other }.into()),
     };
+    let unknown_cpus = warning(
+        "import-no-cpu",
+        "jitterdebugger numbers its threads in the order of their CPUs: cpu-0 is the first CPU that it ran on, not CPU 0.",
+        "Keep the value of its option --affinity with the result.",
+    );
     let mut imported = ImportedReport {
         tool: TOOL,
         version: file.version.map(|version| format!("(results version {version})")),
@@ -68,7 +65,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
         duration_ns: None,
         host: file.sysinfo.host(),
         clock: clock("the kernel's clock, by jitterdebugger", Some(unit_ns)),
-        warnings: vec![no_rounds(TOOL), no_cost(TOOL), unknown_period(TOOL), unknown_cpus()],
+        warnings: vec![no_rounds(TOOL), no_cost(TOOL), unknown_period(TOOL), unknown_cpus],
         subjects: Vec::new(),
     };
     if unit_ns > 1 {
