@@ -3,7 +3,7 @@
 //! All threads have the same deadlines, so that a disturbance of the whole machine affects the same
 //! ticks on all CPUs.
 
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -38,7 +38,12 @@ pub fn measure(requests: Vec<RoundRequest<'_>>) -> Vec<RoundResult> {
             }
         }
         drop(bound);
-        release(&all_bound, &common_start);
+        // All threads start at one time as soon as they run on their CPUs. `recv` returns when the
+        // last thread has dropped its sender, which sends nothing.
+        let _ = all_bound.recv();
+        #[allow(clippy::disallowed_methods, reason = "all CPUs start relative to this time")]
+        let start = Instant::now() + LEAD_TIME;
+        let _ = common_start.set(Some(start));
         let join = |thread: ScopedJoinHandle<'_, RoundResult>| {
             thread.join().unwrap_or(Err(RoundError::ThreadPanicked))
         };
@@ -62,14 +67,6 @@ fn start_thread<'scope>(
         let start = common_start.wait().ok_or(RoundError::Cancelled)?;
         RoundRequest { start: Some(start + request.phase), ..request }.measure()
     })
-}
-
-/// Lets all threads start at one time as soon as they run on their CPUs.
-#[allow(clippy::disallowed_methods, reason = "all CPUs start relative to this time")]
-fn release(all_bound: &Receiver<()>, common_start: &CommonStart) {
-    // This returns when the last thread has dropped its sender, which sends nothing.
-    let _ = all_bound.recv();
-    let _ = common_start.set(Some(Instant::now() + LEAD_TIME));
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -419,7 +419,9 @@ fn measure_startup(
     stop: &AtomicBool,
 ) -> exit::Result<(Option<ProgramStart>, bool)> {
     let mut starts = Vec::new();
-    let first = probe(program, period_ns, timeout, stop)?;
+    let request = rehearsal_request(period_ns, timeout);
+    let round = program_output::probe_round(program, request, stop);
+    let first = judge_rehearsal(program, period_ns, round)?;
     let takes_rounds = matches!(first, Rehearsal::TakesRounds);
     match first {
         Rehearsal::Start(start) => starts.push(start),
@@ -479,17 +481,6 @@ pub fn rehearse(
         Rehearsal::Start(start) => Ok(Some(start)),
         Rehearsal::TakesRounds | Rehearsal::Unknown => Ok(None),
     }
-}
-
-/// Like [`rehearse`], for the first run of a program.
-fn probe(
-    program: &Program,
-    period_ns: u64,
-    timeout: Duration,
-    stop: &AtomicBool,
-) -> exit::Result<Rehearsal> {
-    let request = rehearsal_request(period_ns, timeout);
-    judge_rehearsal(program, period_ns, program_output::probe_round(program, request, stop))
 }
 
 fn judge_rehearsal(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use files::report::why::Evidence;
 use files::why::external_process::{self, ReconstructedRound, WatchedThread};
 use files::why::pool::{ProfiledRound, ProfiledTick};
-use files::why::{CpuIntervals, RoundConditions, Standstill, Thread};
+use files::why::{CpuIntervals, RoundConditions, Standstill};
 use jitterstat::sample::Grid;
 
 use crate::machine::os::{self, DrainedSwitches, NotAvailable, SwitchRing};
@@ -84,7 +84,10 @@ impl<'a> ProgramProfiler<'a> {
     ) -> Result<RoundDiagnosis, Unavailable> {
         self.rings.as_ref().map_err(NotAvailable::clone)?;
         let clock = KernelClock::new(round.output.started).ok_or(Unavailable::NoClock)?;
-        let watched = watched_threads(drained, &clock);
+        // Each of the observed threads has its switches in order of time.
+        let by_thread = group_by_thread(drained, &clock).into_iter();
+        let watched: Vec<WatchedThread> =
+            by_thread.map(|(id, switches)| WatchedThread { id, switches }).collect();
         let records = self.drain_records(&watched, round, &clock);
         let availability = records.availability(Ok(()), Ok(()));
         let tier = availability.tier();
@@ -162,12 +165,6 @@ fn reconstruct_round(
     Ok(seen)
 }
 
-/// Returns the observed threads, each with its switches in order of time.
-fn watched_threads(drained: &[DrainedSwitches], clock: &KernelClock) -> Vec<WatchedThread> {
-    let by_thread = group_by_thread(drained, clock).into_iter();
-    by_thread.map(|(id, switches)| WatchedThread { id, switches }).collect()
-}
-
 /// Returns the deadline and the wake-up of each tick, in nanoseconds after the start of the
 /// program.
 ///
@@ -202,7 +199,12 @@ fn attribute_ticks(
     records: &UsableRecords,
     names: &mut ThreadNames,
 ) -> Vec<ProfiledTick> {
-    let unstamped = without_unparks(&seen.threads);
+    // The ends of the parks are left out, since they are estimates: the runtime of a program cannot
+    // be observed from outside.
+    let mut unstamped = seen.threads.clone();
+    for cycle in unstamped.iter_mut().flat_map(|thread| &mut thread.cycles) {
+        cycle.unpark_ns = None;
+    }
     let wakeups = records.wakeups.as_deref();
     let evidence = RoundEvidence {
         threads: &seen.threads,
@@ -225,15 +227,4 @@ fn thread_names(
     let threads = watched.iter().map(|thread| (thread.id, program.to_owned()));
     let named = drained.iter().flat_map(|d| d.names.iter().cloned());
     ThreadNames::new(threads.chain(named.map(|named| (named.thread, named.name))))
-}
-
-/// Removes the ends of the parks, which are estimates: the runtime of a program cannot be observed
-/// from outside.
-fn without_unparks(threads: &[Thread]) -> Vec<Thread> {
-    let mut threads = threads.to_vec();
-    let cycles = threads.iter_mut().flat_map(|thread| &mut thread.cycles);
-    for cycle in cycles {
-        cycle.unpark_ns = None;
-    }
-    threads
 }

@@ -44,12 +44,6 @@ struct LateWakeup {
     ready: Instant,
 }
 
-impl LateWakeup {
-    fn to_gap(self, origin: Instant) -> WitnessGap {
-        WitnessGap { from_ns: ns_after(self.due, origin), to_ns: ns_after(self.ready, origin) }
-    }
-}
-
 impl Witnesses {
     /// Starts witnesses on the first and the last CPU that the process may use.
     ///
@@ -80,7 +74,10 @@ impl Witnesses {
     pub fn end(mut self, origin: Instant) -> Option<Vec<Standstill>> {
         let mut gaps = Vec::new();
         for late in self.join() {
-            let gaps_of_witness = late.iter().map(|late| late.to_gap(origin));
+            let gaps_of_witness = late.iter().map(|wakeup| WitnessGap {
+                from_ns: ns_after(wakeup.due, origin),
+                to_ns: ns_after(wakeup.ready, origin),
+            });
             gaps.push(gaps_of_witness.collect::<Vec<WitnessGap>>());
         }
         if gaps.len() > 1 { Some(find_standstills(&gaps)) } else { None }
