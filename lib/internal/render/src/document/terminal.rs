@@ -86,7 +86,8 @@ pub fn render_table(table: &Table, columns: usize) -> String {
             return text;
         }
     }
-    if table.names > 1 || names_width(table) <= columns / 2 {
+    let name_width = table.rows.iter().map(|row| row[0].width()).max();
+    if table.names > 1 || name_width.unwrap_or(0) <= columns / 2 {
         let order = table.drop_order();
         if let Some(text) = render_without(table, &order, columns, WordPlacement::Below) {
             return text;
@@ -146,11 +147,6 @@ fn without_name_heading(table: &Table) -> Table {
         unlabelled.heading[0].clear();
     }
     unlabelled
-}
-
-/// Returns the width of the longest name.
-fn names_width(table: &Table) -> usize {
-    table.rows.iter().map(|row| row[0].width()).max().unwrap_or(0)
 }
 
 /// Names the columns that were left out.

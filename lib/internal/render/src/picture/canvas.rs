@@ -106,11 +106,8 @@ pub fn with_dark_theme(svg: &str) -> String {
 
 /// Replaces characters of an id that are special to a file system or a shell.
 pub fn file_name(id: &str) -> String {
+    let is_special = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '.');
     id.replace(is_special, "_")
-}
-
-fn is_special(c: char) -> bool {
-    !c.is_ascii_alphanumeric() && !matches!(c, '-' | '.')
 }
 
 pub fn colour(sign: Sign) -> RGBColor {

@@ -105,7 +105,9 @@ fn draw_table(
 ) -> DrawResult {
     let (report, shown) = (ranking.report(), ranking.shown());
     let trust = Trust::from_report(report);
-    let tail = tail_percentile(shown);
+    // The percentile next to the median: that of the ranking, or p99.
+    let ranked = PERCENTILES[1..].iter().find(|percentile| percentile.key == shown);
+    let tail = *ranked.unwrap_or(&PERCENTILES[2]);
     let headings = [trust.heading(PERCENTILES[0]), trust.heading(tail), "CPU".to_owned()];
     write_row(area, &labels(report).shared, &headings, (LEFT, top), SMALL_PX)?;
     let late = |row: &&Drawable<'_>| late_at(row.subject, shown);
@@ -139,13 +141,6 @@ fn write_row(
         area.draw_text(value, &font, (x, y))?;
     }
     Ok(())
-}
-
-/// Returns the percentile next to the median: that of the ranking, or p99.
-fn tail_percentile(shown: &str) -> Percentile {
-    let is_ranked = |percentile: &&Percentile| percentile.key == shown;
-    let ranked = PERCENTILES[1..].iter().find(is_ranked);
-    *ranked.unwrap_or(&PERCENTILES[2])
 }
 
 fn cells(subject: &Subject, tail: Percentile) -> [String; 3] {

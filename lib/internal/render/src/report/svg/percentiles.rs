@@ -228,19 +228,15 @@ fn draw_small_chart(
         .x_label_formatter(&sparse_label)
         .draw()?;
     shade_distrusted(&mut chart, axes)?;
-    let step = ghost_step(ghosts);
+    // Each chart draws all curves in the background, so a picture of many subjects would be
+    // megabytes large with every point.
+    let ghost_points: usize = ghosts.iter().map(|ghost| ghost.points.len()).sum();
+    let step = (ghost_points * ghosts.len()).div_ceil(MAX_GHOST_POINTS).max(1);
     for ghost in ghosts {
         let points = thin_out(&ghost.logarithmic_points(), step);
         chart.draw_series(LineSeries::new(points, GHOST.stroke_width(1)))?;
     }
     draw_curves(area, &mut chart, &[curve])
-}
-
-/// Returns the distance between points of curves in the background. Each chart draws all of them, so
-/// a picture of many subjects would be megabytes large with every point.
-fn ghost_step(ghosts: &[Curve<'_>]) -> usize {
-    let points: usize = ghosts.iter().map(|ghost| ghost.points.len()).sum();
-    (points * ghosts.len()).div_ceil(MAX_GHOST_POINTS).max(1)
 }
 
 /// Returns every point in a distance of `step`, and the last one.
