@@ -87,19 +87,18 @@ fn report_files(directory: &Path) -> Vec<PathBuf> {
     let mut dated: Vec<(SystemTime, PathBuf)> = Vec::new();
     for file in paths.into_iter().map(|path| path.join("report.json")) {
         let identity = file_io::identity(&file);
-        if identity.is_ok_and(|identity| seen.insert(identity)) {
-            dated.extend(date_file(file));
+        let is_new = identity.is_ok_and(|identity| seen.insert(identity));
+        // Only a regular file, or a link to one, can be a report.
+        if is_new
+            && let Ok(metadata) = std::fs::metadata(&file)
+            && metadata.is_file()
+            && let Ok(changed) = metadata.modified()
+        {
+            dated.push((changed, file));
         }
     }
     dated.sort_by(|a, b| b.cmp(a));
     dated.into_iter().map(|(_, file)| file).collect()
-}
-
-/// Returns a file with the time of its last change; `None` if it is not a regular file, or a link to
-/// one.
-fn date_file(file: PathBuf) -> Option<(SystemTime, PathBuf)> {
-    let meta = std::fs::metadata(&file).ok()?;
-    meta.is_file().then_some((meta.modified().ok()?, file))
 }
 
 /// The runs of a directory.

@@ -53,17 +53,13 @@ fn add_section(document: &mut Document, heading: &str, items: Vec<ListItem>) {
 
 /// Describes an item with its effect and remedy, unless it is fine.
 fn list_item(item: &Item) -> ListItem {
+    let value = item.value.as_deref().or(item.not_readable.as_deref()).unwrap_or("unknown");
     let has_effect = matches!(item.weight, Weight::Costs | Weight::Depends);
     ListItem {
-        text: format!("{}: {}", item.name, displayed_value(item)),
+        text: format!("{}: {value}", item.name),
         detail: has_effect.then(|| item.why.clone()),
         command: item.change.clone().filter(|_| has_effect),
     }
-}
-
-/// Returns the value of an item, or the reason for which it is not readable.
-fn displayed_value(item: &Item) -> &str {
-    item.value.as_deref().or(item.not_readable.as_deref()).unwrap_or("unknown")
 }
 
 /// Describes a tool with the obstacles to using it.

@@ -96,7 +96,8 @@ struct Finding {
 /// Turns the result of another tool into an item of the checkup.
 pub fn import_item(file: &str, report: &Report) -> exit::Result<Item> {
     let tool = report.tool.name.as_str();
-    if tool != "hwlatdetect" && tool != "rtla osnoise" && !has_value(report) {
+    let has_value = report.subjects.iter().any(|subject| subject.summary.is_some());
+    if tool != "hwlatdetect" && tool != "rtla osnoise" && !has_value {
         return Err(usage!("{file} is a result of {tool} without a value"));
     }
     let Some(finding) = assess_result(tool, report) else {
@@ -111,10 +112,6 @@ pub fn import_item(file: &str, report: &Report) -> exit::Result<Item> {
         why: finding.why.to_owned(),
         change: None,
     })
-}
-
-fn has_value(report: &Report) -> bool {
-    report.subjects.iter().any(|subject| subject.summary.is_some())
 }
 
 /// The largest lateness or gap of a result, and the subject that has it.
@@ -142,10 +139,6 @@ impl<'a> Worst<'a> {
     fn weight(&self) -> Weight {
         if self.max_ns > MAX_FINE_NS { Weight::Costs } else { Weight::Fine }
     }
-
-    fn format_max(&self) -> String {
-        format_time(self.max_ns)
-    }
 }
 
 /// Assesses the worst subject of a result; `None` if the tool shows nothing about the machine.
@@ -168,7 +161,7 @@ fn assess_result(tool: &str, report: &Report) -> Option<Finding> {
 
 /// Assesses a result with values.
 fn assess_values(tool: &str, worst: &Worst<'_>) -> Option<Finding> {
-    let (max, subject) = (worst.format_max(), worst.subject);
+    let (max, subject) = (format_time(worst.max_ns), worst.subject);
     if tool == "hwlatdetect" {
         return Some(Finding {
             value: format!("{}, up to {max}", pluralize(worst.count, "gap")),

@@ -132,7 +132,9 @@ fn bracket_heading(find: &Find) -> Vec<String> {
 }
 
 fn bracket_row(find: &Find, ticker: &Ticker, name: String) -> Vec<String> {
-    let look = kept_look(ticker);
+    // The measurement of the shortest period that meets the goals.
+    let mut kept_looks = ticker.looks.iter().filter(|look| look.finding == Some(Finding::Kept));
+    let look = kept_looks.find(|look| Some(look.period_ns) == ticker.kept_ns);
     let [kept, broken] =
         [ticker.kept_ns, ticker.broken_ns].map(|ns| or_dash(ns.map(format_period)));
     let mut cells = vec![name, kept, broken];
@@ -148,12 +150,6 @@ fn bracket_row(find: &Find, ticker: &Ticker, name: String) -> Vec<String> {
 /// Formats the upper end of the interval: the lowest limit that holds.
 fn promise(goal: &Goal, check: &Check) -> Option<String> {
     check.interval.map(|[_, high]| format_value(goal, high))
-}
-
-/// Returns the measurement of the shortest period that meets the goals.
-fn kept_look(ticker: &Ticker) -> Option<&Look> {
-    let mut kept = ticker.looks.iter().filter(|look| look.finding == Some(Finding::Kept));
-    kept.find(|look| Some(look.period_ns) == ticker.kept_ns)
 }
 
 fn notes(find: &Find) -> Vec<String> {
@@ -245,7 +241,10 @@ fn describe_failure(find: &Find, ticker: &Ticker, broken: u64, range: &str) -> S
 
 /// Describes a ticker that met the goals at the shortest period that was tried.
 fn describe_success(ticker: &Ticker, kept: u64, range: &str) -> String {
-    let periods = if holds_everywhere(ticker) {
+    let kept_periods = periods_with(ticker, Finding::Kept);
+    let is_kept = |look: &Look| kept_periods.binary_search(&look.period_ns).is_ok();
+    let holds_everywhere = ticker.broken_above_ns.is_empty() && ticker.looks.iter().all(is_kept);
+    let periods = if holds_everywhere {
         format!("every period tried, {range}")
     } else {
         format!("{}, the shortest period tried", format_period(kept))
@@ -253,13 +252,6 @@ fn describe_success(ticker: &Ticker, kept: u64, range: &str) -> String {
     let undecided = describe_undecided_above(ticker, kept);
     let exceptions = describe_exceptions(ticker);
     format!("holds at {periods}{undecided}; a shorter --from may find the limit.{exceptions}")
-}
-
-/// Returns whether the goals were shown to hold at each period that was tried.
-fn holds_everywhere(ticker: &Ticker) -> bool {
-    let kept = periods_with(ticker, Finding::Kept);
-    ticker.broken_above_ns.is_empty()
-        && ticker.looks.iter().all(|look| kept.binary_search(&look.period_ns).is_ok())
 }
 
 /// Returns the periods of a ticker at which a look had this finding, in ascending order.

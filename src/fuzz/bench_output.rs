@@ -1,7 +1,7 @@
 //! Target for the outputs of the harnesses of benchmarks.
 
 use cli::exit::{self, Error};
-use engine::measure::benches::{self, BenchFormat, BenchResult};
+use engine::measure::benches::{self, BenchFormat};
 
 use crate::fuzz::step_costs::StepCosts;
 
@@ -12,17 +12,13 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     for format in BenchFormat::ALL {
         match costs.measure(format.name(), || benches::parse(format, bytes)) {
             Ok(results) => {
-                check(&results);
+                // Every benchmark has a time with a logarithm, and a name of its own.
+                assert!(results.iter().all(|bench| bench.ns.ln().is_finite()), "{results:?}");
+                assert!(results.windows(2).all(|pair| pair[0].name < pair[1].name), "{results:?}");
                 is_accepted |= !results.is_empty();
             }
             Err(error) => reasons += &error.to_string(),
         }
     }
     if is_accepted { Ok(()) } else { Err(Error::usage(reasons)) }
-}
-
-/// Checks that every benchmark has a time with a logarithm, and a name of its own.
-fn check(results: &[BenchResult]) {
-    assert!(results.iter().all(|bench| bench.ns.ln().is_finite()), "{results:?}");
-    assert!(results.windows(2).all(|pair| pair[0].name < pair[1].name), "{results:?}");
 }

@@ -52,20 +52,17 @@ pub fn parse(name: &str, text: &str) -> exit::Result<PlanArgs> {
             MAX_PLAN_BYTES / 1024
         ));
     }
-    let file: PlanArgs =
-        toml::from_str(text).map_err(|error| explain_toml_error(name, text, &error))?;
+    let file: PlanArgs = toml::from_str(text).map_err(|error: toml::de::Error| {
+        let location = error.span().map_or(String::new(), |span| format_location(text, span.start));
+        let message = error.message().trim();
+        usage!("{name}{location}: {}{}", message.replace('\n', "; "), suggest_key(message))
+    })?;
     match file.schema.as_deref() {
         None | Some(SCHEMA) => Ok(file),
         Some(other) => {
             Err(usage!("{name}: schema {other:?} is not known; this version reads {SCHEMA:?}"))
         }
     }
-}
-
-fn explain_toml_error(name: &str, text: &str, error: &toml::de::Error) -> Error {
-    let location = error.span().map_or(String::new(), |span| format_location(text, span.start));
-    let message = error.message().trim();
-    usage!("{name}{location}: {}{}", message.replace('\n', "; "), suggest_key(message))
 }
 
 /// Formats an offset as line and column.

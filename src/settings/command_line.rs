@@ -71,8 +71,8 @@ impl<'a> CommandLine<'a> {
         let selected = SelectedCommand::find(&built, &matches).command;
         if error.kind() == ErrorKind::UnknownArgument && offers_format(selected, name) {
             // Several pictures need a directory.
-            let has_directory = name == "svg" && selected.get_arguments().any(is_out);
-            let directory = if has_directory { " --out DIR" } else { "" };
+            let has_out = selected.get_arguments().any(|arg| arg.get_long() == Some("out"));
+            let directory = if name == "svg" && has_out { " --out DIR" } else { "" };
             let tip = format!("use '--format {name}{directory}'").into();
             error.remove(ContextKind::SuggestedArg);
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
@@ -135,10 +135,6 @@ fn offers_format(command: &Command, name: &str) -> bool {
     let format = command.get_arguments().find(|arg| arg.get_long() == Some("format"));
     let formats = format.map(Arg::get_possible_values).unwrap_or_default();
     formats.iter().any(|format| format.get_name() == name)
-}
-
-fn is_out(arg: &Arg) -> bool {
-    arg.get_long() == Some("out")
 }
 
 /// Returns the names of the arguments that an error reports as missing.

@@ -157,7 +157,8 @@ impl SectionReader<'_> {
                 section.push(self.read_setting(path, key, value, command)?);
                 continue;
             };
-            let Some(subcommand) = find_subcommand(command, key.get_ref()) else {
+            let is_named = |c: &&Command| c.get_name() == key.get_ref() && !c.is_hide_set();
+            let Some(subcommand) = command.get_subcommands().find(is_named) else {
                 let why = describe_unknown_section(path, command, key.get_ref());
                 return Err(usage!("{}: {why}", self.location(key.span().start)));
             };
@@ -244,10 +245,6 @@ fn check_conflicts(command: &Command, settings: &[Setting]) -> exit::Result<()> 
         }
     }
     Ok(())
-}
-
-fn find_subcommand<'a>(command: &'a Command, name: &str) -> Option<&'a Command> {
-    command.get_subcommands().find(|c| c.get_name() == name && !c.is_hide_set())
 }
 
 fn describe_unknown_section(path: &[String], command: &Command, key: &str) -> String {

@@ -84,7 +84,8 @@ pub fn read(command: &Command, words: Vec<OsString>, plan_keys: &[&str]) -> exit
     }
     let complete = complete.unwrap_or_else(|error| error.exit());
     if let Some(path) = &path {
-        announce_settings(path, &settings, is_quiet(innermost(&complete)));
+        let quiet = innermost(&complete).try_get_one::<bool>("quiet");
+        announce_settings(path, &settings, matches!(quiet, Ok(Some(true))));
     }
     Ok(Request::Command(Box::new(complete)))
 }
@@ -139,8 +140,4 @@ fn announce_settings(file: &Path, settings: &[Setting], quiet: bool) {
         let (file, keys) = (display_path(file), keys.join(", "));
         terminal::note(quiet, &format!("using {file}: {keys} (disable with --no-config)"));
     }
-}
-
-fn is_quiet(matches: &ArgMatches) -> bool {
-    matches.try_get_one::<bool>("quiet").ok().flatten().copied().unwrap_or(false)
 }

@@ -48,7 +48,11 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
         }
         (None, process) => Target::Process(process.unwrap_or_default()),
     };
-    announce(args, &target);
+    let until = match args.duration {
+        Some(duration) => format!("for {}", units::format_exact_duration(duration)),
+        None => "until it ends, or Ctrl-C".to_owned(),
+    };
+    terminal::note(args.quiet, &format!("tracing {} {until}", target.name()));
     let end = WindowEnd { length: args.duration, stop: &stop };
     let mut recording = session::record(tracer, &mut target, from, &end)?;
     if let Some(thread) = &args.thread {
@@ -78,14 +82,6 @@ fn parse_program(args: &TraceArgs) -> exit::Result<Option<Program>> {
     let program = Program::from_words(args.program.clone())?;
     program.check_exists()?;
     Ok(Some(program))
-}
-
-fn announce(args: &TraceArgs, target: &Target) {
-    let until = match args.duration {
-        Some(duration) => format!("for {}", units::format_exact_duration(duration)),
-        None => "until it ends, or Ctrl-C".to_owned(),
-    };
-    terminal::note(args.quiet, &format!("tracing {} {until}", target.name()));
 }
 
 fn save_and_print(

@@ -118,12 +118,6 @@ struct ExpiringTimer {
 }
 
 impl ExpiringTimer {
-    /// Notes that its function woke a thread.
-    fn note_wakeup(&mut self, is_traced: bool) -> Self {
-        self.woke |= is_traced;
-        *self
-    }
-
     /// Returns the time from which it may expire, by `CLOCK_MONOTONIC`.
     fn due_ns(&self, clock_offsets_ns: &[i64]) -> Option<i64> {
         let offset_ns = self.now_ns.saturating_sub(self.at_ns);
@@ -357,7 +351,10 @@ impl WaitTracker {
     fn on_wakeup(&mut self, cpu: u32, id: u32, at_ns: i64) {
         let expiring = self.cpus.get_mut(&cpu).and_then(|cpu| cpu.expiring.last_mut());
         let is_traced = self.threads.contains_key(&id);
-        let expiring = expiring.map(|expiring| expiring.note_wakeup(is_traced));
+        let expiring = expiring.map(|expiring| {
+            expiring.woke |= is_traced;
+            *expiring
+        });
         if let Some(thread) = self.threads.get_mut(&id) {
             // A thread that sleeps beyond a deadline does not do so by choice.
             let due_ns = expiring.and_then(|expiring| expiring.due_ns(&self.clock_offsets_ns));

@@ -300,17 +300,15 @@ fn measure_under_load<'scope>(
     stop: &'scope AtomicBool,
 ) -> Span {
     for _ in 0..threads {
-        scope.spawn(|| spin_until(stop));
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
     }
     let measured = measure_span(span);
     stop.store(true, Ordering::Relaxed);
     measured
-}
-
-fn spin_until(stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        std::hint::spin_loop();
-    }
 }
 
 /// A span of time by `tach`, between two anchors.

@@ -36,20 +36,17 @@ pub fn draw_pictures(report: &Report) -> Vec<Picture> {
 
 /// Draws a workload; `None` if it has no overheads.
 fn draw_workload(report: &Report, workload: &Workload) -> Option<Picture> {
-    let lanes = measured_lanes(workload);
+    let mut clocks: Vec<&str> = workload.results.iter().map(|r| r.clock.as_str()).collect();
+    clocks.sort_unstable();
+    clocks.dedup();
+    let results = workload.results.iter();
+    let lanes: Vec<Lane<'_>> = results.filter_map(|result| Lane::new(result, &clocks)).collect();
     let name = format!("timeout-{}", file_name(&workload.id));
     if !lanes.is_empty() {
         Some(draw(&name, |area| draw_chart(area, report, workload, &lanes)))
     } else {
         None
     }
-}
-
-fn measured_lanes(workload: &Workload) -> Vec<Lane<'_>> {
-    let mut clocks: Vec<&str> = workload.results.iter().map(|r| r.clock.as_str()).collect();
-    clocks.sort_unstable();
-    clocks.dedup();
-    workload.results.iter().filter_map(|result| Lane::new(result, &clocks)).collect()
 }
 
 impl<'a> Lane<'a> {
@@ -77,7 +74,9 @@ fn draw_chart(
 ) -> DrawResult {
     let low = lanes.iter().map(|l| l.low.min(l.overhead.ns)).fold(0.0, f64::min);
     let high = lanes.iter().map(|l| l.high.max(l.overhead.ns)).fold(1.0, f64::max);
-    let control_ns = control_cost(workload);
+    // The control loop comes first.
+    let control = workload.results.first().and_then(|r| r.ns_per_message.as_ref());
+    let control_ns = control.map_or(f64::NAN, |costs| costs.p50);
     // The space on the right is for the labels of the lanes.
     let overheads = low - (high - low) * 0.05..high + (high - low) * 0.32;
     let heights = -0.5..lanes.len() as f64 - 0.5;
@@ -97,12 +96,6 @@ fn draw_chart(
         draw_texts(area, &chart, lane, height, control_ns)?;
     }
     Ok(())
-}
-
-/// Returns the median cost of a message in the control loop, which comes first.
-fn control_cost(workload: &Workload) -> f64 {
-    let control = workload.results.first().and_then(|r| r.ns_per_message.as_ref());
-    control.map_or(f64::NAN, |costs| costs.p50)
 }
 
 fn title(workload: &Workload) -> String {

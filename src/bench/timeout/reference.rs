@@ -1,7 +1,7 @@
 //! The figures that bench-tokio-timeout published, for comparison with those measured here.
 
 use cli::time::format_number;
-use files::cost::Costs;
+use cli::words::or_dash;
 use render::document::{Document, Table};
 
 use crate::bench::timeout::file::{MeasuredVariant, TimeoutReport};
@@ -64,18 +64,14 @@ pub fn add_comparison(document: &mut Document, report: &TimeoutReport) {
     for result in &workload.results {
         let mut row = vec![result.variant.clone(), result.clock.clone()];
         row.extend((0..COLUMNS.len()).map(|column| format_published(result, column)));
-        row.push(format_measured(result.ns_per_message.as_ref(), control_ns));
+        let here_ns = result.ns_per_message.as_ref().map(|costs| costs.p50);
+        let here = here_ns.map(|ns| format!("{} ({:.2}x)", format_number(ns), ns / control_ns));
+        row.push(or_dash(here));
         table.row(row);
     }
     document.paragraph(LEGEND);
     document.table(table);
     document.paragraph(explain_differences(report));
-}
-
-fn format_measured(costs: Option<&Costs>, control_ns: f64) -> String {
-    costs.map_or("-".to_owned(), |costs| {
-        format!("{} ({:.2}x)", format_number(costs.p50), costs.p50 / control_ns)
-    })
 }
 
 /// Formats a published figure, or `-` if there is none for the variant and the clock of the result.

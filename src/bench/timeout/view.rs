@@ -24,7 +24,12 @@ impl BenchFile for TimeoutReport {
         document.title("Price of a timeout");
         document.notes(heading(self));
         for workload in &self.workloads {
-            add_workload(&mut document, workload);
+            document.section(title(workload));
+            document.table(table(workload));
+            if has_fired(workload) {
+                document.table(fired_table(workload));
+            }
+            document.notes(strays(workload));
         }
         document.paragraph(NOTE);
         add_caveats(&mut document, &self.warnings, self.partial);
@@ -64,15 +69,6 @@ fn heading(report: &TimeoutReport) -> Vec<String> {
     lines
 }
 
-fn add_workload(document: &mut Document, workload: &MeasuredWorkload) {
-    document.section(title(workload));
-    document.table(table(workload));
-    if has_fired(workload) {
-        document.table(fired_table(workload));
-    }
-    document.notes(strays(workload));
-}
-
 /// Returns the name of a workload, with the length of the timeout and the runtime.
 fn title(workload: &MeasuredWorkload) -> String {
     let length = format_exact_ns(workload.length_ns);
@@ -89,7 +85,8 @@ const MIN_SHOWN: f64 = 0.005;
 fn table(workload: &MeasuredWorkload) -> Table {
     let mut counts = workload.results.iter().filter_map(allocations);
     let has_allocations = counts.any(|count| count >= MIN_SHOWN);
-    let timeout = find_timeout(workload);
+    // The other variants replace `tokio::time::timeout`.
+    let timeout = workload.results.iter().find(|r| r.variant == "timeout" && r.clock == "tokio");
     let mut columns = COLUMNS.to_vec();
     columns.extend(has_allocations.then_some("allocs"));
     columns.extend(timeout.map(|_| "to timeout"));
@@ -105,11 +102,6 @@ fn table(workload: &MeasuredWorkload) -> Table {
         table.row(row);
     }
     table
-}
-
-/// Returns the result of `tokio::time::timeout`, which the other variants replace.
-fn find_timeout(workload: &MeasuredWorkload) -> Option<&MeasuredVariant> {
-    workload.results.iter().find(|r| r.variant == "timeout" && r.clock == "tokio")
 }
 
 /// Returns the difference of a variant to another one in the same rounds. The control loop has no

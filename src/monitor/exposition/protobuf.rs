@@ -2,9 +2,7 @@
 //! of `io.prometheus.client`, each preceded by its length.
 
 use crate::monitor::exposition::family::{Family, FamilyKind, Sample, Value};
-use crate::monitor::exposition::histogram::{
-    ClassicBucket, Histogram, NativeBuckets, SCHEMA, Span, ZERO_THRESHOLD,
-};
+use crate::monitor::exposition::histogram::{Histogram, NativeBuckets, SCHEMA, ZERO_THRESHOLD};
 
 /// A message being encoded. Field numbers are those of `metrics.proto`.
 #[derive(Default)]
@@ -79,14 +77,12 @@ pub fn encode(families: &[Family<'_>]) -> Vec<u8> {
 
 fn write_metric(metric: &mut Message, sample: &Sample<'_>, field: u32) {
     for (name, value) in &sample.labels {
-        metric.write_message(1, |label| write_label(label, name, value));
+        metric.write_message(1, |label| {
+            label.write_bytes(1, name.as_bytes());
+            label.write_bytes(2, value.as_bytes());
+        });
     }
     metric.write_message(field, |message| write_value(message, &sample.value));
-}
-
-fn write_label(label: &mut Message, name: &str, value: &str) {
-    label.write_bytes(1, name.as_bytes());
-    label.write_bytes(2, value.as_bytes());
 }
 
 fn write_value(message: &mut Message, value: &Value<'_>) {
@@ -101,7 +97,10 @@ fn write_histogram(message: &mut Message, values: Histogram<'_>) {
     message.write_uint(1, values.count());
     message.write_double(2, values.sum_seconds());
     for bucket in values.classic() {
-        message.write_message(3, |message| write_classic_bucket(message, &bucket));
+        message.write_message(3, |message| {
+            message.write_uint(1, bucket.cumulative_count);
+            message.write_double(2, bucket.upper_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e9));
+        });
     }
     let native = values.native();
     message.write_sint(5, SCHEMA.into());
@@ -111,20 +110,13 @@ fn write_histogram(message: &mut Message, values: Histogram<'_>) {
     write_native_buckets(message, 12, &native.positive);
 }
 
-fn write_classic_bucket(message: &mut Message, bucket: &ClassicBucket) {
-    message.write_uint(1, bucket.cumulative_count);
-    message.write_double(2, bucket.upper_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e9));
-}
-
-fn write_span(message: &mut Message, span: &Span) {
-    message.write_sint(1, span.gap.into());
-    message.write_uint(2, span.length.into());
-}
-
 /// Writes the spans, and the counts in the next field.
 fn write_native_buckets(message: &mut Message, field: u32, buckets: &NativeBuckets) {
     for span in &buckets.spans {
-        message.write_message(field, |message| write_span(message, span));
+        message.write_message(field, |message| {
+            message.write_sint(1, span.gap.into());
+            message.write_uint(2, span.length.into());
+        });
     }
     if !buckets.deltas.is_empty() {
         message.write_message(field + 1, |packed| {
