@@ -46,7 +46,12 @@ impl ScenarioDiagnosis {
             true => &mut self.missing,
             false => &mut self.missing_after_loss,
         };
-        keep_lowest(lowest, diagnosis.missing.as_ref());
+        // The reason for the lowest of the missing tiers is kept.
+        if let Some(missing) = &diagnosis.missing
+            && lowest.as_ref().is_none_or(|lowest| missing.tier < lowest.tier)
+        {
+            *lowest = Some(missing.clone());
+        }
         self.pool.add(profiled);
     }
 
@@ -63,14 +68,6 @@ impl ScenarioDiagnosis {
             false => &self.missing_after_loss,
         };
         self.pool.clone().finish(&self.reference_rounds, missing.clone())
-    }
-}
-
-/// Keeps the reason for the lowest of the missing tiers.
-fn keep_lowest(lowest: &mut Option<Missing>, missing: Option<&Missing>) {
-    let Some(missing) = missing else { return };
-    if lowest.as_ref().is_none_or(|lowest| missing.tier < lowest.tier) {
-        *lowest = Some(missing.clone());
     }
 }
 

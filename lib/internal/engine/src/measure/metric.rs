@@ -9,7 +9,7 @@ use jitterstat::series::{Better, Metric};
 
 use crate::machine::os::{self, Instructions, TreeUsage};
 use crate::measure::benches::{BenchFormat, BenchOutput, BenchRequest, BenchResult, RunLength};
-use crate::measure::child::{self, CompletedRun, ProgramFault, RunFailure, RunRequest, Series};
+use crate::measure::child::{self, ProgramFault, RunFailure, RunRequest, Series};
 use crate::measure::metric_error::{CountUnavailable, MetricError};
 use crate::measure::{program_output, supervisor};
 use crate::program::Program;
@@ -164,7 +164,13 @@ pub fn run(
         }
         Some(Err(error)) => Err(CountUnavailable::Unavailable(error)),
     };
-    let custom = read_custom(program, specs, &run)?;
+    let has_custom = specs.iter().any(|spec| matches!(spec, MetricSpec::Custom(..)));
+    let output = run.output_path();
+    // A missing file is not an error here. The missing metric is reported later.
+    let custom = match has_custom && output.exists() {
+        true => program_output::read_metrics(program, &output)?,
+        false => Vec::new(),
+    };
     let benches = benches.map_or(Ok(Vec::new()), |benches| {
         let (stdout, criterion_home) = (&run.stdout_path(), &run.criterion_path());
         benches.read(&BenchOutput { stdout, criterion_home })
@@ -172,21 +178,6 @@ pub fn run(
     let benches =
         benches.map_err(|error| RunFailure::new(program, ProgramFault::Benches(error)))?;
     Ok(RunValues { wall: run.wall, usage: run.usage, instructions, custom, benches })
-}
-
-/// Reads the metrics that the program wrote, if the user specifies one.
-fn read_custom(
-    program: &Program,
-    specs: &[MetricSpec],
-    run: &CompletedRun,
-) -> Result<Vec<Metric>, RunFailure> {
-    let has_custom = specs.iter().any(|spec| matches!(spec, MetricSpec::Custom(..)));
-    // A missing file is not an error here. The missing metric is reported later.
-    let output = run.output_path();
-    match has_custom && output.exists() {
-        true => program_output::read_metrics(program, &output),
-        false => Ok(Vec::new()),
-    }
 }
 
 /// Resolves the specified metrics by the values of the first run.

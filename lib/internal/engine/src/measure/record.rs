@@ -126,7 +126,16 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
                     diagnosis.add(&round, self.started);
                 }
             }
-            Ok(round) => self.add_round(scenario_index, round),
+            Ok(round) => {
+                let scenario = &self.plan.scenarios[scenario_index];
+                if let Some(listener) = &mut self.listener {
+                    let has_runtime = scenario.runtime.is_some();
+                    let entries =
+                        report_entries(&round, has_runtime, self.plan.samples, self.started);
+                    listener(&scenario.id, RecordedRound::Rounds(entries));
+                }
+                self.rounds[scenario_index].add(round);
+            }
             Err(error) => {
                 if let Some(listener) = &mut self.listener {
                     let id = &self.plan.scenarios[scenario_index].id;
@@ -135,16 +144,6 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
                 self.failures[scenario_index] = Some(error);
             }
         }
-    }
-
-    fn add_round(&mut self, scenario_index: usize, round: MeasuredRound) {
-        let scenario = &self.plan.scenarios[scenario_index];
-        if let Some(listener) = &mut self.listener {
-            let has_runtime = scenario.runtime.is_some();
-            let entries = report_entries(&round, has_runtime, self.plan.samples, self.started);
-            listener(&scenario.id, RecordedRound::Rounds(entries));
-        }
-        self.rounds[scenario_index].add(round);
     }
 
     /// Builds the report. `partial` is set if the run was interrupted.
@@ -373,13 +372,11 @@ fn report_subject(
 
 /// Returns the contributions of the instances of a round to a summary.
 fn instance_rounds(round: &MeasuredRound) -> impl Iterator<Item = InstanceRound<'_>> {
-    round.instances.iter().map(|instance| instance_round(round, instance))
-}
-
-fn instance_round<'a>(round: &MeasuredRound, instance: &'a Instance) -> InstanceRound<'a> {
-    let entry = shared_entry(round, instance);
-    let cost = RoundCost::from_entry(&entry, round.instances.len() as u64).unwrap_or_default();
-    InstanceRound { round: round.index, samples: &instance.samples, cost }
+    round.instances.iter().map(|instance| {
+        let entry = shared_entry(round, instance);
+        let cost = RoundCost::from_entry(&entry, round.instances.len() as u64).unwrap_or_default();
+        InstanceRound { round: round.index, samples: &instance.samples, cost }
+    })
 }
 
 /// Returns the share of an instance in the costs of its round.

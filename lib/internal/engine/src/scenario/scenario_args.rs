@@ -71,7 +71,11 @@ impl ScenarioArgs {
                 for runtime in &runtimes {
                     for load in &loads {
                         let scenario = self.scenario(target, period, *runtime, load)?;
-                        scenarios.extend(cpus.iter().map(|&cpu| bind_to_cpu(&scenario, cpu)));
+                        for &cpu in &cpus {
+                            let mut bound = Scenario { cpu, ..scenario.clone() };
+                            bound.id = scenario_id(&bound);
+                            scenarios.push(bound);
+                        }
                     }
                 }
             }
@@ -202,13 +206,6 @@ impl ScenarioArgs {
             (None, _) => defaults::round_ticks(units::to_ns(period), ticks),
         }
     }
-}
-
-/// Returns a scenario that runs on a CPU, or on any if it is `None`.
-fn bind_to_cpu(scenario: &Scenario, cpu: Option<usize>) -> Scenario {
-    let mut bound = Scenario { cpu, ..scenario.clone() };
-    bound.id = scenario_id(&bound);
-    bound
 }
 
 /// Returns `given`, or the default if it is empty.

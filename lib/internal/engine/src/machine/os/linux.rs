@@ -65,11 +65,8 @@ pub(super) fn clock_ns(clock: ClockId) -> io::Result<u64> {
 
 /// Reads a clock that not every kernel has, in nanoseconds.
 pub(super) fn dynamic_clock_ns(clock: DynamicClockId<'_>) -> io::Result<u64> {
-    Ok(timespec_to_ns(rustix::time::clock_gettime_dynamic(clock)?))
-}
-
-fn timespec_to_ns(time: Timespec) -> u64 {
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    let time = rustix::time::clock_gettime_dynamic(clock)?;
+    Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 /// Returns the time for which the live threads of this process were runnable and waited for a CPU:
