@@ -66,7 +66,8 @@ With --metric criterion, libtest, go or hyperfine, the program runs benchmarks: 
 and gives the lower quartile of the times per iteration of each. A filter, as in criterion:json, is passed to the harness. --bench builds a \
 benchmark of the package in this directory and of --base, a git revision or another tree, and judges it.
 
-The gate looks at 50, 100, 200 and 400 pairs of rounds and stops as soon as it can decide; over all looks, at most \
+The gate looks at 50, 100, 200 and 400 pairs of rounds and stops as soon as it can decide; with --metric, it looks \
+first after 24 pairs of runs, or after a few more if it judges many metrics. Over all looks, at most \
 0.5 % of gates raise a false alarm. Several tests (--a, --b and --period repeated) share that rate. Do not re-run a \
 failed gate until it passes: every retry raises the error rate. Raise --max-pairs instead.
 

@@ -19,7 +19,7 @@ use jitterstat::gate::decision::{ALPHA, NumberRule};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 use crate::gate::args::{MAX_PAIRS, Tolerance};
-use crate::gate::pair_test::{PairTest, looks_up_to};
+use crate::gate::pair_test::{PairTest, looks_of_runs, looks_up_to};
 use crate::gate::runs::programs::applies_to;
 use crate::gate::text::{format_change, format_tolerance};
 
@@ -54,12 +54,33 @@ pub struct GateCalibration {
     alpha: f64,
     /// Duration of a pair of the gate.
     pair_time: Duration,
-    /// The two parts of a pair: "rounds" or "runs".
-    pair_noun: &'static str,
-    /// Preposition between a change and the name of a number.
-    preposition: &'static str,
+    parts: PairParts,
     /// Why the calibration does not match the gate, if it does not.
     mismatch: Option<String>,
+}
+
+/// The two parts of a pair.
+#[derive(Clone, Copy)]
+enum PairParts {
+    Rounds,
+    Runs,
+}
+
+impl PairParts {
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Rounds => "rounds",
+            Self::Runs => "runs",
+        }
+    }
+
+    /// Returns the preposition between a change and the name of a number.
+    fn preposition(self) -> &'static str {
+        match self {
+            Self::Rounds => "at",
+            Self::Runs => "of",
+        }
+    }
 }
 
 /// A number that a gate judges.
@@ -105,8 +126,7 @@ impl GateCalibration {
             numbers,
             alpha: test.rules.alpha,
             pair_time: test.pair_time(),
-            pair_noun: "rounds",
-            preposition: "at",
+            parts: PairParts::Rounds,
             mismatch,
         }
     }
@@ -136,8 +156,7 @@ impl GateCalibration {
             numbers,
             alpha: ALPHA,
             pair_time,
-            pair_noun: "runs",
-            preposition: "of",
+            parts: PairParts::Runs,
             mismatch: format_differences(&calibration.environment.differences(&environment)),
         }
     }
@@ -180,7 +199,11 @@ impl GateCalibration {
 
     /// Returns the alpha of one number at one look of a gate with a maximum number of pairs.
     fn alpha_with(&self, max_pairs: u64) -> f64 {
-        self.alpha_per_look(&looks_up_to(Mode::Interleaved, max_pairs))
+        let looks = match self.parts {
+            PairParts::Rounds => looks_up_to(Mode::Interleaved, max_pairs),
+            PairParts::Runs => looks_of_runs(self.numbers.len(), max_pairs),
+        };
+        self.alpha_per_look(&looks)
     }
 
     /// Returns the number of pairs with which the gate detects all changes. The rules of the gate
@@ -217,7 +240,8 @@ impl GateCalibration {
         })?;
         let change = NumberRule { floor: 0.0, ..number.rule }.tolerated(calibrated.median);
         let share = format_small_percent((calibrated.ratio(change) - 1.0).abs());
-        let description = format!("a change of {share} {} {}", self.preposition, number.name);
+        let description =
+            format!("a change of {share} {} {}", self.parts.preposition(), number.name);
         number.check_floor(calibrated, change, &description)?;
         // More pairs mean more looks. Those share the alpha and so need more pairs again: iterate
         // until the two agree.
@@ -246,7 +270,7 @@ impl GateCalibration {
     /// Explains that a change needs more pairs than allowed, and names the smallest change that the
     /// allowed pairs detect.
     fn explain_shortage(&self, needed: u64, max_pairs: u64, smallest: &str) -> String {
-        let noun = self.pair_noun;
+        let noun = self.parts.noun();
         let duration = format_duration(self.pair_time.as_secs_f64() * needed as f64);
         let limit = if max_pairs < MAX_PAIRS { "within --max-time" } else { "in a gate" };
         format!(

@@ -24,7 +24,7 @@ use crate::gate::calibration::{self, GateCalibration};
 use crate::gate::pair_failure::PairFailure;
 use crate::gate::pair_test::{
     DEFAULT_MAX_PAIRS, ENDLESS, PairSource, PairTest, SHORTER_ROUNDS_ADVICE, build_rules,
-    build_scenario, plan_looks,
+    build_scenario, looks_up_to, looks_within,
 };
 use crate::gate::pairs::PairCollection;
 use crate::gate::running_gate::RunningGate;
@@ -103,8 +103,9 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<PairTests>> {
             (_, Mode::Interleaved) => args.max_pairs.unwrap_or(DEFAULT_MAX_PAIRS),
             (_, Mode::Duet) => args.max_pairs.unwrap_or(DEFAULT_MAX_DUET_PAIRS),
         };
+        let looks = looks_up_to(test.mode, max_pairs);
         let (pair_time, advice) = (test.pair_time(), SHORTER_ROUNDS_ADVICE);
-        test.set_looks(plan_looks(test.mode, max_pairs, pair_time, max_test_time, advice)?);
+        test.set_looks(looks_within(looks, pair_time, max_test_time, advice)?);
     }
     let has_changes = !changes.is_empty();
     Ok(Some(PairTests { tests, calibration, max_test_time, has_changes, screen }))

@@ -14,6 +14,7 @@ use engine::subject::SubjectInfo;
 use files::gate::verdict::{GateDesign, Mode, Tolerance};
 use files::report::Warning;
 use jitterstat::gate::decision::{DUET_LOOKS, LOOKS, Rules};
+use jitterstat::gate::metric;
 use jitterstat::gate::round::{tail_name, tail_quantile};
 use jitterstat::gate::{Side, Sides};
 use render::report::settings;
@@ -265,22 +266,16 @@ pub fn looks_up_to(mode: Mode, max_pairs: u64) -> Vec<usize> {
     doubling.take_while(|&pairs| pairs < max_pairs).chain([max_pairs]).collect()
 }
 
-/// Plans the looks up to `max_pairs`, as far as the time limit allows.
-///
-/// # Errors
-/// Returns an error with `advice` if the time limit allows no look.
-pub fn plan_looks(
-    mode: Mode,
-    max_pairs: u64,
-    pair_time: Duration,
-    max_time: Option<Duration>,
-    advice: &str,
-) -> exit::Result<Vec<usize>> {
-    looks_within(looks_up_to(mode, max_pairs), pair_time, max_time, advice)
+/// Returns the looks of a gate that judges metrics of whole runs.
+pub fn looks_of_runs(metrics: usize, max_pairs: u64) -> Vec<usize> {
+    metric::run_looks(metrics, usize::try_from(max_pairs).unwrap_or(usize::MAX))
 }
 
 /// Returns the looks that the time limit allows.
-fn looks_within(
+///
+/// # Errors
+/// Returns an error with `advice` if the time limit allows no look.
+pub fn looks_within(
     mut looks: Vec<usize>,
     pair_time: Duration,
     max_time: Option<Duration>,
@@ -308,7 +303,7 @@ mod tests {
 
     fn looks(mode: Mode, max_pairs: u64, max_seconds: Option<u64>) -> exit::Result<Vec<usize>> {
         let max_time = max_seconds.map(Duration::from_secs);
-        plan_looks(mode, max_pairs, PAIR_TIME, max_time, "be patient")
+        looks_within(looks_up_to(mode, max_pairs), PAIR_TIME, max_time, "be patient")
     }
 
     #[test]

@@ -16,11 +16,12 @@ use files::environment::EnvironmentKey;
 use files::gate::calibration::runs::{self, RecordedMetric, RunCalibration, SCHEMA};
 use files::gate::calibration::warnings;
 use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{ALPHA, LOOKS};
+use jitterstat::gate::decision::ALPHA;
 
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::gate::calibrate::text::RUN_FORMATS;
 use crate::gate::calibrate::{Measurement, exit_status, pairs_within, write_and_print};
+use crate::gate::pair_test::{DEFAULT_MAX_PAIRS, looks_of_runs};
 use crate::gate::pairs::now;
 use crate::gate::runs::programs::{CollectedRuns, PairValues, Programs, StopReason, metric_rule};
 
@@ -95,7 +96,8 @@ impl MeasuredPairs {
         let duration_ns = to_ns(measurement.started.elapsed());
         let pairs = self.metrics.first().map_or(0, |metric| metric.values.len());
         let pair_ns = to_ns(self.elapsed) / (pairs as u64).max(1);
-        let recording = runs::recording(&self.metrics, ALPHA, &LOOKS, pair_ns);
+        let looks = looks_of_runs(self.metrics.len(), DEFAULT_MAX_PAIRS);
+        let recording = runs::recording(&self.metrics, ALPHA, &looks, pair_ns);
         RunCalibration {
             schema: SCHEMA.to_owned(),
             tool: host::tool(),
@@ -105,7 +107,7 @@ impl MeasuredPairs {
             failure: self.failure.and_then(RunFailure::message),
             environment: EnvironmentKey::from_host(&measurement.host),
             program: programs.names.base.clone(),
-            plan: programs.plan(cpu, &LOOKS),
+            plan: programs.plan(cpu, &looks),
             pairs: pairs as u64,
             pair_ns,
             metrics: runs::metrics(&self.metrics, &recording),

@@ -20,7 +20,7 @@ use engine::measure::child::RunFailure;
 use engine::measure::metric::{MetricSpec, ProgramMetric};
 use engine::scenario::draw_seed;
 use files::gate::calibration::runs::RunCalibration;
-use files::gate::verdict::{Mode, RunMetric, RunsVerdict};
+use files::gate::verdict::{RunMetric, RunsVerdict};
 use files::report::Warning;
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{ALPHA, NumberVerdict, Outcome, Reason};
@@ -28,7 +28,7 @@ use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 use crate::gate::args::{GateArgs, Tolerance};
 use crate::gate::calibration::{self, GateCalibration};
-use crate::gate::pair_test::{DEFAULT_MAX_PAIRS, plan_looks};
+use crate::gate::pair_test::{DEFAULT_MAX_PAIRS, looks_of_runs, looks_within};
 use crate::gate::pairs::now;
 use crate::gate::running_gate::RunningGate;
 use crate::gate::screen::{self, MAX_SCREEN_PAIRS, Screen, ScreenDeadline, warn_of_few_pairs};
@@ -40,6 +40,9 @@ use programs::{
 
 /// Advice for a pair of runs that takes too long.
 const SHORTER_RUNS_ADVICE: &str = "give the programs less to do";
+
+/// Number of pairs after which the time until the looks is announced.
+const ANNOUNCED_PAIRS: usize = 3;
 
 /// Maximum number of benchmarks that a warning lists.
 const MAX_LISTED_NAMES: usize = 10;
@@ -63,6 +66,8 @@ pub struct RunComparison {
 
 /// The judged metrics, with the looks at which they are judged.
 struct MetricPlan {
+    /// The judged metrics, and after them the CPU time if only the wall time is judged.
+    measured: Vec<ProgramMetric>,
     metrics: Vec<ProgramMetric>,
     rules: Vec<MetricRule>,
     looks: Vec<usize>,
@@ -232,11 +237,15 @@ impl RunComparison {
             }
             _ => self.max_pairs,
         };
-        let (mode, max_time) = (Mode::Interleaved, self.max_time);
         let looks = match &self.screen {
             // Its deadline determines the look, since the first runs can be slower than the others.
             Some(_) => vec![MAX_SCREEN_PAIRS],
-            None => plan_looks(mode, max_pairs, pair_time, max_time, SHORTER_RUNS_ADVICE)?,
+            None => looks_within(
+                looks_of_runs(metrics.len(), max_pairs),
+                pair_time,
+                self.max_time,
+                SHORTER_RUNS_ADVICE,
+            )?,
         };
         let expected_looks = self.screen.map_or(looks.clone(), |screen| screen.looks(pair_time));
         let mut warnings =
@@ -245,8 +254,21 @@ impl RunComparison {
         let alpha_share = alpha_share(ALPHA, metrics.len(), looks.len());
         let is_screen = self.screen.is_some();
         let expected_pairs = expected_looks[expected_looks.len() - 1];
-        let plan =
-            MetricPlan { metrics, rules, looks, expected_pairs, alpha_share, is_screen, warnings };
+        let mut measured = metrics.clone();
+        let has = |spec: MetricSpec| metrics.iter().any(|metric| metric.is(&spec));
+        if has(MetricSpec::Wall) && !has(MetricSpec::Cpu) {
+            measured.push(ProgramMetric::cpu());
+        }
+        let plan = MetricPlan {
+            measured,
+            metrics,
+            rules,
+            looks,
+            expected_pairs,
+            alpha_share,
+            is_screen,
+            warnings,
+        };
         Ok((first_runs, plan))
     }
 
@@ -259,15 +281,31 @@ impl RunComparison {
         gate: &mut RunningGate,
     ) -> (JudgedRuns, Result<(), StopReason>) {
         gate.warn_early(plan.warnings.clone());
-        terminal::note(gate.quiet, &format!("gate: {}", plan.announcement(first_runs.pair_time)));
+        if plan.is_screen {
+            terminal::note(gate.quiet, &format!("gate: {}", screen::announcement()));
+        }
 
         let deadline = self.screen.map(|mut screen| screen.start_test());
-        let (max_time, metrics) = (self.max_time, &plan.metrics);
-        let mut looks = RunLooks::new(plan, deadline, started, max_time);
+        let mut looks = RunLooks {
+            plan,
+            deadline,
+            started,
+            pairs_started: now(),
+            max_time: self.max_time,
+            taken: 0,
+            outcome: Outcome::Inconclusive,
+            is_time_over: false,
+        };
         let progress = Progress::new(plan.expected_pairs as u64, gate.quiet);
-        let runs = self.programs.run_pairs(first_runs, metrics, &gate.stop, &progress, |values| {
-            !looks.end_with(values)
-        });
+        let quiet = gate.quiet;
+        let runs =
+            self.programs.run_pairs(first_runs, &plan.measured, &gate.stop, &progress, |values| {
+                let is_end = looks.end_with(values);
+                if !is_end && let Some(note) = looks.announcement(values) {
+                    progress.print_above(|| terminal::note(quiet, &format!("gate: {note}")));
+                }
+                !is_end
+            });
         progress.finish();
 
         let pairs = runs.values[0].len();
@@ -283,8 +321,8 @@ impl RunComparison {
             warn_of_few_pairs(pairs as u64, "runs", gate);
         }
         gate.report_left_over(runs.left_over);
-
         let metrics = plan.run_metrics(&runs.values, looks.is_time_over);
+        gate.verdict.warnings.extend(plan.steadier_metric(&runs.values, &metrics));
         let mut open = metrics.iter().filter(|metric| metric.judged.is_inconclusive());
         let open_reason = open.find_map(|metric| metric.judged.reason);
         let judged = JudgedRuns {
@@ -322,16 +360,6 @@ fn list_names(names: &[String]) -> String {
 }
 
 impl MetricPlan {
-    /// Describes how long the looks take.
-    fn announcement(&self, pair_time: Duration) -> String {
-        if self.is_screen {
-            return screen::announcement();
-        }
-        let duration = |pairs: usize| format_duration(pair_time.as_secs_f64() * pairs as f64);
-        let (first, last) = (duration(self.looks[0]), duration(self.last_look()));
-        format!("{first} to the first look, at most {last} to the last")
-    }
-
     fn last_look(&self) -> usize {
         self.looks[self.looks.len() - 1]
     }
@@ -346,6 +374,22 @@ impl MetricPlan {
             });
         }
         judged
+    }
+
+    /// Returns the warning that the CPU time would have decided where the wall time was too noisy.
+    /// It does not reveal the outcome, so a gate that is run for it has its full alpha.
+    fn steadier_metric(&self, values: &Values, metrics: &[RunMetric]) -> Option<Warning> {
+        let wall = self.metrics.iter().position(|metric| metric.is(&MetricSpec::Wall))?;
+        let cpu = self.measured.get(self.metrics.len())?;
+        let is_noisy = metrics[wall].judged.reason == Some(Reason::TooNoisy);
+        let cpu_times = &values[self.metrics.len()];
+        let judged = self.rules[wall].judge(cpu_times, self.alpha_share, true);
+        let is_steadier = is_noisy && judged.outcome != Outcome::Inconclusive;
+        is_steadier.then(|| Warning {
+            code: "steadier-metric".to_owned(),
+            message: "The wall time varies too much here; the CPU time of these runs would have been decided.".to_owned(),
+            hint: format!("Judge it with --metric {}.", cpu.name),
+        })
     }
 
     /// Returns the metrics of all pairs for the verdict. If the time limit ended the runs between
@@ -383,6 +427,8 @@ struct RunLooks<'a> {
     /// Deadline of the only look of a screen.
     deadline: Option<ScreenDeadline>,
     started: Instant,
+    /// Start of the first pair.
+    pairs_started: Instant,
     max_time: Option<Duration>,
     /// Number of looks taken.
     taken: u64,
@@ -392,17 +438,7 @@ struct RunLooks<'a> {
     is_time_over: bool,
 }
 
-impl<'a> RunLooks<'a> {
-    fn new(
-        plan: &'a MetricPlan,
-        deadline: Option<ScreenDeadline>,
-        started: Instant,
-        max_time: Option<Duration>,
-    ) -> Self {
-        let outcome = Outcome::Inconclusive;
-        Self { plan, deadline, started, max_time, taken: 0, outcome, is_time_over: false }
-    }
-
+impl RunLooks<'_> {
     /// Looks at the pairs if a look is due, and returns whether the runs end with them.
     fn end_with(&mut self, values: &Values) -> bool {
         let pairs = values[0].len();
@@ -420,6 +456,30 @@ impl<'a> RunLooks<'a> {
         // The first runs determined the looks; later runs can take longer.
         self.is_time_over = self.max_time.is_some_and(|max_time| self.started.elapsed() > max_time);
         self.is_time_over
+    }
+
+    /// Returns a note on the time until the next look, by the pairs so far: after a few pairs, and
+    /// after each look. The first runs would give a wrong time, because their caches are cold.
+    fn announcement(&self, values: &Values) -> Option<String> {
+        let pairs = values[0].len();
+        let looks = &self.plan.looks;
+        if self.plan.is_screen || (pairs != ANNOUNCED_PAIRS && !looks.contains(&pairs)) {
+            return None;
+        }
+        let pair_seconds = self.pairs_started.elapsed().as_secs_f64() / pairs as f64;
+        let time_to = |look: usize| format_duration(pair_seconds * (look - pairs) as f64);
+        let next = *looks.iter().find(|&&look| look > pairs)?;
+        let last = self.plan.last_look();
+        let (to_next, to_last) = (time_to(next), time_to(last));
+        if pairs < looks[0] {
+            return Some(format!("{to_next} to the first look, at most {to_last} to the last"));
+        }
+        let judged = self.plan.judge(values, false);
+        let open = judged.iter().filter(|judged| judged.outcome == Outcome::Inconclusive).count();
+        Some(format!(
+            "open metrics after {pairs} pairs: {open} of {}; {to_next} to the next look, at most {to_last} to the last",
+            judged.len()
+        ))
     }
 
     fn take(&mut self, values: &Values, is_last: bool) {

@@ -112,10 +112,33 @@ fn pair_advice(verdict: &PairVerdict) -> Option<String> {
         ));
     };
     let pair_seconds = verdict.duration_ns as f64 / 1e9 / verdict.pairs as f64;
+    let more = more_pairs(pairs, verdict.pairs, &verdict.plan.looks, pair_seconds, "rounds");
+    Some(format!("{} would probably decide it: {}{duet_hint}", more.pairs, more.flag))
+}
+
+/// More pairs than were measured, as an advice.
+struct MorePairs {
+    pairs: String,
+    flag: String,
+}
+
+/// Describes the pairs at which a gate would decide that needs `needed` and ended after `measured`
+/// pairs: those of a planned look that it did not reach, or more than planned.
+fn more_pairs(
+    needed: u64,
+    measured: u64,
+    looks: &[u64],
+    pair_seconds: f64,
+    noun: &str,
+) -> MorePairs {
+    let missed_look = looks.iter().copied().find(|&look| look > measured && look >= needed);
+    let pairs = missed_look.unwrap_or(needed);
+    let flag = match missed_look {
+        Some(_) => "a longer --max-time".to_owned(),
+        None => format!("--max-pairs {pairs}"),
+    };
     let duration = format_duration(pair_seconds * pairs as f64);
-    Some(format!(
-        "about {pairs} pairs of rounds ({duration}) would probably decide it: --max-pairs {pairs}{duet_hint}"
-    ))
+    MorePairs { pairs: format!("about {pairs} pairs of {noun} ({duration})"), flag }
 }
 
 /// Returns the number of pairs that would decide every open metric. `None` if one of them needs
@@ -163,11 +186,9 @@ fn runs_advice(verdict: &RunsVerdict) -> Option<String> {
     let open = verdict.metrics.iter().filter(|metric| metric.judged.is_inconclusive());
     let pairs = open.filter_map(|metric| metric.pairs_to_decide).max()?;
     let pair_seconds = verdict.duration_ns as f64 / 1e9 / verdict.pairs as f64;
-    let duration = format_duration(pair_seconds * pairs as f64);
-    let RunsVerdict { a, b, .. } = verdict;
-    Some(format!(
-        "about {pairs} pairs of runs ({duration}) would probably decide {b} against {a}: --max-pairs {pairs}"
-    ))
+    let RunsVerdict { a, b, plan, .. } = verdict;
+    let more = more_pairs(pairs, verdict.pairs, &plan.looks, pair_seconds, "runs");
+    Some(format!("{} would probably decide {b} against {a}: {}", more.pairs, more.flag))
 }
 
 /// Headings of a comparison with stored sessions.
@@ -352,4 +373,26 @@ fn limit_advice(limits: &[&LimitCheck]) -> Option<String> {
         Some(_) => format!("a report of {about}"),
         None => format!("{about}: --ticks {ticks}"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_pairs_reach_planned_look() {
+        let advice = |needed, measured, looks: &[u64]| {
+            let more = more_pairs(needed, measured, looks, 0.1, "runs");
+            format!("{}: {}", more.pairs, more.flag)
+        };
+        let looks = [50, 100, 200];
+        let next = "about 100 pairs of runs (10s): a longer --max-time";
+        assert_eq!(advice(60, 50, &looks), next);
+        // 24 pairs are no look.
+        let first = "about 50 pairs of runs (5s): a longer --max-time";
+        assert_eq!(advice(24, 9, &looks), first);
+        assert_eq!(advice(24, 30, &looks), first);
+        let more = "about 260 pairs of runs (26s): --max-pairs 260";
+        assert_eq!(advice(260, 200, &looks), more);
+    }
 }

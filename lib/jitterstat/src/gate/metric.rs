@@ -2,7 +2,7 @@
 //! gate uses for lateness.
 
 use super::Sides;
-use super::decision::{NumberRule, NumberVerdict};
+use super::decision::{ALPHA, LOOKS, MIN_PAIRS, NumberRule, NumberVerdict};
 use super::round::Late;
 
 /// The direction and the tolerance of a metric.
@@ -59,6 +59,34 @@ pub fn alpha_share(alpha: f64, metrics: usize, looks: usize) -> f64 {
     alpha / (metrics * looks).max(1) as f64
 }
 
+/// Returns the numbers of pairs at which a gate judges `metrics` metrics of runs, with at most
+/// `max_pairs` pairs.
+///
+/// The last look is at `max_pairs`. The others are at 50, 100, 200 and so on, and the first of all
+/// comes as soon as the test can decide. Most changes of a size that matters are decided there.
+#[must_use]
+pub fn run_looks(metrics: usize, max_pairs: usize) -> Vec<usize> {
+    let mut looks: Vec<usize> = std::iter::successors(Some(LOOKS[0]), |pairs| pairs.checked_mul(2))
+        .take_while(|&pairs| pairs < max_pairs)
+        .chain([max_pairs])
+        .collect();
+    let first = fewest_pairs(alpha_share(ALPHA, metrics, looks.len() + 1));
+    if first < looks[0] {
+        looks.insert(0, first);
+    }
+    looks
+}
+
+/// Returns the smallest number of pairs with which a metric can be decided at an alpha, with one
+/// pair to spare in the quieter half.
+///
+/// If all n differences of the half have one sign, the probability of that is 2^-n. Each of the two
+/// tests has half of the alpha.
+fn fewest_pairs(alpha: f64) -> usize {
+    let pairs = (2.0 / alpha).log2().ceil() as usize + 1;
+    2 * pairs.max(MIN_PAIRS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +106,23 @@ mod tests {
             5e7 * scale * (1.0 + 0.04 * random.unit() + disturbed)
         };
         (0..n).map(|_| Sides { base: run(1.0), candidate: run(b) }).collect()
+    }
+
+    #[test]
+    fn first_look_can_decide() {
+        assert_eq!(run_looks(1, 400), [24, 50, 100, 200, 400]);
+        assert_eq!(run_looks(14, 400), [32, 50, 100, 200, 400]);
+        assert_eq!(run_looks(1, 24), [24]);
+        assert_eq!(run_looks(1, 30), [24, 30]);
+        assert_eq!(run_looks(1, 12), [12]);
+        assert_eq!(run_looks(3_000_000, 100), [50, 100]);
+        // The strictest interval of the first look is finite for any number of metrics.
+        for metrics in [1, 2, 14, 100, 1_000] {
+            let looks = run_looks(metrics, 400);
+            let alpha = alpha_share(ALPHA, metrics, looks.len());
+            let equal = vec![Sides { base: 5e7, candidate: 5e7 }; looks[0]];
+            assert_eq!(TIME.judge(&equal, alpha, false).outcome, Outcome::Pass, "{metrics}");
+        }
     }
 
     #[test]

@@ -299,6 +299,16 @@ impl RunValues {
 }
 
 impl ProgramMetric {
+    /// Returns the metric of the CPU time, which every run has.
+    pub fn cpu() -> Self {
+        system_metric(&MetricSpec::Cpu, "cpu", "ns")
+    }
+
+    /// Returns whether the metric is the one of a specification.
+    pub fn is(&self, spec: &MetricSpec) -> bool {
+        self.spec == *spec
+    }
+
     /// Returns whether the metric is the time of a benchmark.
     pub fn is_bench(&self) -> bool {
         matches!(self.spec, MetricSpec::Bench(..))
