@@ -16,8 +16,10 @@ pub enum Precision {
     /// before the deadline, and a poll within the lead spins on the kernel's clock until the
     /// deadline.
     ///
-    /// The lead adapts: it follows the given quantile of how late the timer wakes the task, upwards
-    /// within tens of ticks, downwards within hundreds. If the timer fires later than the lead
+    /// The lead adapts: it follows the given quantile of how late the timer wakes the task, in both
+    /// directions within a hundred ticks at the default quantile, and the closer the quantile is to
+    /// one, the slower downwards. The first two wake-ups are not counted, since they are cold: the
+    /// first three ticks are as late as with [`Precision::Os`]. If the timer fires later than the lead
     /// allows for, the tick is late by the excess. The lateness includes the time from the wake-up
     /// to the poll: if other tasks hold the worker for long, the lead grows towards its cap.
     ///
@@ -64,7 +66,7 @@ pub struct Spin {
 impl Default for Spin {
     fn default() -> Self {
         Self {
-            quantile: 0.92,
+            quantile: 0.91,
             floor: Duration::from_micros(1),
             cap: Duration::from_micros(200),
             share: 0.2,
@@ -73,7 +75,7 @@ impl Default for Spin {
 }
 
 impl Spin {
-    /// Returns the share of ticks for which the task should be awake before the deadline; 0.92
+    /// Returns the share of ticks for which the task should be awake before the deadline; 0.91
     /// unless set. A larger share means more punctual ticks and more time spent spinning.
     #[must_use]
     pub fn quantile(&self) -> f64 {
@@ -142,28 +144,42 @@ impl From<Spin> for Precision {
     }
 }
 
-/// The lead, estimated as a quantile of the lateness.
+/// The lead, estimated as a quantile of the lateness of wake-ups.
 ///
-/// The estimate is a stochastic approximation (Robbins and Monro, 1951) of the logarithm, so that
-/// its steps fit leads of one and of a hundred microseconds.
+/// The estimate is a stochastic approximation (Robbins and Monro, 1951): it rises by a step times
+/// the quantile after a wake-up that was later, and falls by a step times the rest after any other,
+/// so it rests where the share of earlier wake-ups is the quantile. The step is proportional to the
+/// usual distance between wake-ups and lead, as Tierney (1983) recommends: a timer whose lateness
+/// varies by a microsecond needs smaller steps than one that varies by twenty.
 #[derive(Clone, Debug)]
 pub(crate) struct Lead {
-    lead: Duration,
-    ln_ns: f64,
-    ln_floor: f64,
-    ln_cap: f64,
+    lead_ns: f64,
+    /// Moving average of the distance between a wake-up and the lead.
+    distance_ns: f64,
+    floor_ns: f64,
+    cap_ns: f64,
     quantile: f64,
     observations: u32,
 }
 
-/// The minimum of the floor and the cap. The logarithm of a lead of zero is infinite.
+/// The minimum of the floor and the cap.
 const MIN_LEAD: Duration = Duration::from_nanos(1);
-/// The size of a step up plus a step down, on the logarithm.
-const GAIN: f64 = 0.1;
-/// The ratio of the first lead to the first observation, which is taken as the median.
-const FIRST_MARGIN: f64 = 1.5;
-/// The first steps are this many times larger, and shrink to their size over as many observations.
-const FIRST_STEPS: u32 = 5;
+/// The first wake-ups, which are not observed: code, timer and caches are cold, and they take
+/// several times as long as later ones.
+const COLD_WAKE_UPS: u32 = 2;
+/// The size of a step up plus a step down, as a multiple of the distance.
+const GAIN: f64 = 0.3;
+/// The first steps are larger: the sum of both is this multiple, divided by the observations.
+const FIRST_GAIN: f64 = 2.0;
+/// The distance before it has been observed, as a share of the first lead.
+const FIRST_DISTANCE: f64 = 0.1;
+/// The share of a new distance in the average.
+const DISTANCE_GAIN: f64 = 0.03;
+/// A new distance counts as at most this multiple of the average, so that a stall of milliseconds
+/// has no more weight than others.
+const MAX_DISTANCE: f64 = 3.0;
+/// The minimum of the distance, from which it can grow again.
+const MIN_DISTANCE_NS: f64 = 20.0;
 
 impl Lead {
     pub(crate) fn new(spin: Spin, period: Duration) -> Self {
@@ -172,10 +188,10 @@ impl Lead {
         let cap_ns = (spin.cap.as_nanos() as f64).min(share_ns).max(min_ns);
         let floor_ns = (spin.floor.as_nanos() as f64).min(cap_ns);
         Self {
-            lead: Duration::from_nanos(floor_ns as u64),
-            ln_ns: floor_ns.ln(),
-            ln_floor: floor_ns.ln(),
-            ln_cap: cap_ns.ln(),
+            lead_ns: floor_ns,
+            distance_ns: MIN_DISTANCE_NS,
+            floor_ns,
+            cap_ns,
             quantile: spin.quantile,
             observations: 0,
         }
@@ -183,20 +199,30 @@ impl Lead {
 
     /// Returns how long before the deadline to wake up.
     pub(crate) fn duration(&self) -> Duration {
-        self.lead
+        Duration::from_nanos(self.lead_ns as u64)
     }
 
     /// Updates the lead after the task ran `late` after the time for which the timer was armed.
     pub(crate) fn observe(&mut self, late: Duration) {
-        if self.observations == 0 {
-            self.ln_ns = (late.as_nanos() as f64 * FIRST_MARGIN).ln();
-        } else {
-            let gain = GAIN * f64::from((FIRST_STEPS + 1).saturating_sub(self.observations).max(1));
-            self.ln_ns += gain * if late > self.lead { self.quantile } else { self.quantile - 1.0 };
-        }
         self.observations = self.observations.saturating_add(1);
-        self.ln_ns = self.ln_ns.clamp(self.ln_floor, self.ln_cap);
-        self.lead = Duration::from_nanos(self.ln_ns.exp() as u64);
+        let observed = self.observations.saturating_sub(COLD_WAKE_UPS);
+        if observed == 0 {
+            return;
+        }
+        let late_ns = late.as_nanos() as f64;
+        if observed == 1 {
+            self.lead_ns = late_ns;
+            self.distance_ns = late_ns.min(self.cap_ns) * FIRST_DISTANCE;
+        } else {
+            let distance_ns = (late_ns.min(self.cap_ns) - self.lead_ns).abs();
+            let direction = self.quantile - f64::from(u8::from(late_ns <= self.lead_ns));
+            let gain = GAIN.max(FIRST_GAIN / f64::from(observed - 1));
+            self.lead_ns += gain * self.distance_ns * direction;
+            let counted_ns = distance_ns.min(MAX_DISTANCE * self.distance_ns);
+            self.distance_ns += DISTANCE_GAIN * (counted_ns - self.distance_ns);
+        }
+        self.distance_ns = self.distance_ns.max(MIN_DISTANCE_NS);
+        self.lead_ns = self.lead_ns.clamp(self.floor_ns, self.cap_ns);
     }
 }
 
@@ -208,28 +234,82 @@ mod tests {
     const PERIOD: Duration = Duration::from_micros(500);
     const US: fn(u64) -> Duration = Duration::from_micros;
 
-    /// Returns the i-th lateness of a timer that is 20 to 40 us late, evenly distributed.
+    /// Returns the i-th lateness of a timer that is `min` to `min + range` late, evenly distributed.
+    fn even_lateness(i: u64, min: Duration, range: Duration) -> Duration {
+        // The finalizer of SplitMix64.
+        let mut random = (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        random = (random ^ (random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        random = (random ^ (random >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        min + range.mul_f64((random >> 44) as f64 / f64::from(1 << 20))
+    }
+
+    /// Returns the i-th lateness of a timer that is 20 to 40 us late.
     fn usual_lateness(i: u64) -> Duration {
-        US(20)
-            + Duration::from_nanos(i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44) * 20_000 / (1 << 20)
+        even_lateness(i, US(20), US(20))
     }
 
     #[test]
     fn lead_covers_quantile_of_ticks() {
-        for quantile in [0.8, 0.95, 0.99] {
-            let mut lead = Lead::new(Spin::default().with_quantile(quantile), PERIOD);
-            for i in 0..2_000 {
-                lead.observe(usual_lateness(i));
+        for quantile in [0.5, 0.8, 0.91, 0.95, 0.99, 0.999] {
+            for range in [US(1), US(20), US(60)] {
+                let mut lead = Lead::new(Spin::default().with_quantile(quantile), PERIOD);
+                let mut covered = 0;
+                for i in 0..42_000 {
+                    let late = even_lateness(i, US(20), range);
+                    covered += u32::from(i >= 2_000 && late <= lead.duration());
+                    lead.observe(late);
+                }
+                let error = f64::from(covered) / 40_000.0 - quantile;
+                assert!(error.abs() < 0.15 * (1.0 - quantile), "{quantile}, {range:?}: {error}");
             }
-            let mut covered = 0;
-            for late in (2_000..22_000).map(usual_lateness) {
-                covered += u32::from(late <= lead.duration());
+        }
+    }
+
+    #[test]
+    fn spinning_is_close_to_constant_lead() {
+        for range in [US(1), US(20)] {
+            let mut lead = Lead::new(Spin::default().with_quantile(0.9), PERIOD);
+            let best = US(20) + range.mul_f64(0.9);
+            let (mut spun, mut spun_by_best) = (Duration::ZERO, Duration::ZERO);
+            for late in (0..40_000).map(|i| even_lateness(i, US(20), range)) {
+                spun += lead.duration().saturating_sub(late);
+                spun_by_best += best.saturating_sub(late);
                 lead.observe(late);
             }
-            assert!(
-                (f64::from(covered) / 20_000.0 - quantile).abs() < 0.02,
-                "{quantile}: {covered}"
-            );
+            assert!(spun < spun_by_best * 21 / 20, "{range:?}: {spun:?}, best {spun_by_best:?}");
+        }
+    }
+
+    #[test]
+    fn cold_wake_ups_are_not_counted() {
+        let mut lead = Lead::new(Spin::default(), PERIOD);
+        for cold in [US(95), US(60)] {
+            lead.observe(cold);
+            assert_eq!(lead.duration(), US(1));
+        }
+        lead.observe(US(25));
+        assert_eq!(lead.duration(), US(25));
+    }
+
+    #[test]
+    fn lead_follows_changes_of_lateness() {
+        let mut lead = Lead::new(Spin::default(), PERIOD);
+        for min in [US(20), US(75), US(20), US(5), US(75)] {
+            for i in 0..250 {
+                lead.observe(even_lateness(i, min, US(5)));
+            }
+            let late = lead.duration().saturating_sub(min);
+            assert!(late > US(3) && late < US(8), "{min:?}: {:?}", lead.duration());
+        }
+    }
+
+    #[test]
+    fn rare_stalls_hardly_raise_lead() {
+        let mut lead = Lead::new(Spin::default(), PERIOD);
+        for i in 0..10_000 {
+            let late = if i % 50 == 49 { US(5_000) } else { usual_lateness(i) };
+            lead.observe(late);
+            assert!(i < 50 || lead.duration() < US(60), "{i}: {:?}", lead.duration());
         }
     }
 
@@ -239,9 +319,8 @@ mod tests {
         for _ in 0..120_000 {
             lead.observe(US(5_000));
         }
-        // A fifth of the period, less what the logarithm rounds off.
-        assert!(lead.duration() > US(99) && lead.duration() <= US(100), "{:?}", lead.duration());
-        for i in 0..1_000 {
+        assert_eq!(lead.duration(), US(100), "a fifth of the period");
+        for i in 0..250 {
             lead.observe(usual_lateness(i));
         }
         assert!(lead.duration() < US(50), "{:?}", lead.duration());
