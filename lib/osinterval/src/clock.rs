@@ -1,12 +1,10 @@
 //! tokio's clock, which tests may pause, and the real clock, which native timers follow.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::runtime::Builder;
 
-/// Added to the current time for a deadline that never comes: longer than any program runs, and too
-/// short to overflow a clock.
-pub(crate) const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 86_400);
+use crate::real_clock::real_now;
 
 /// Whether tokio is built with its feature `test-util`. Its clock can be paused only then, so other
 /// builds contain no code for a paused clock.
@@ -56,11 +54,6 @@ fn differs_from_real_clock() -> bool {
     time < before || time > real_now()
 }
 
-#[allow(clippy::disallowed_methods, reason = "tokio's clock is compared with the real one")]
-pub(crate) fn real_now() -> Instant {
-    Instant::now()
-}
-
 /// Returns the time of tokio's clock, which is the clock of every deadline. Outside of a runtime it
 /// is the real one.
 #[inline]
@@ -70,6 +63,8 @@ pub(crate) fn tokio_now() -> Instant {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// The tests of this crate enable `test-util`.

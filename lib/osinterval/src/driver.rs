@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use tokio::time::Sleep;
 
-use crate::clock::FAR_FUTURE;
+use crate::real_clock::FAR_FUTURE;
 
 /// Creates a sleep of tokio that is not armed yet.
 pub(crate) fn new_sleep() -> io::Result<Pin<Box<Sleep>>> {

@@ -8,8 +8,8 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::clock::real_now;
 use crate::expirations::Expirations;
+use crate::real_clock::real_now;
 
 /// The stored form. The deadlines are durations since the Unix epoch, because `SystemTime` would
 /// round them on Windows.

@@ -164,7 +164,7 @@ impl IntervalGroup {
     pub fn interval_at(&self, start: Instant, period: Duration) -> GroupInterval {
         assert!(!period.is_zero(), "`period` must be non-zero");
         let schedule = Schedule {
-            deadline: start,
+            deadline: start.into_std(),
             period,
             behavior: MissedTickBehavior::default(),
             tolerance: cadence::DEFAULT_TOLERANCE,
@@ -225,7 +225,7 @@ impl GroupInterval {
     /// See [`GroupInterval::tick`], which awaits it.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
-        let deadline = self.schedule.deadline.into_std();
+        let deadline = self.schedule.deadline;
         // A failed timer is reported even if every deadline has passed, so that no tick polls it.
         let mut timer = self.queue.check_alive();
         self.queue.acknowledge_wakeup(&mut self.wait);
@@ -238,7 +238,7 @@ impl GroupInterval {
         // The queue has reached the deadline, even if the caller's runtime has another clock.
         let now = tokio_now().max(deadline);
         budget.made_progress();
-        Poll::Ready(self.schedule.observe(now))
+        Poll::Ready(self.schedule.observe(now).into())
     }
 
     /// Returns the timer that the group ticks from.
@@ -248,7 +248,7 @@ impl GroupInterval {
     }
 
     fn rearm(&mut self) -> io::Result<()> {
-        self.queue.reset(&mut self.wait, self.schedule.deadline.into_std())
+        self.queue.reset(&mut self.wait, self.schedule.deadline)
     }
 }
 

@@ -9,8 +9,9 @@ use tokio::time::Instant;
 use crate::backend::{Backend, Fallback};
 use crate::clock::{is_shifted, tokio_now};
 use crate::precision::{Lead, Precision};
+use crate::real_clock::spin_until;
 use crate::schedule::{Schedule, impl_interval_methods};
-use crate::timer::{Timer, spin_until};
+use crate::timer::Timer;
 
 pub use cadence::MissedTickBehavior;
 
@@ -144,14 +145,19 @@ impl IntervalBuilder {
             _ => None,
         };
         let schedule = Schedule {
-            deadline,
+            deadline: deadline.into_std(),
             period: self.period,
             behavior: self.behavior,
             tolerance: self.tolerance,
             missed: 0,
         };
-        let mut interval =
-            OsInterval { timer, schedule, lead, wake_up_time: deadline, has_waited: false };
+        let mut interval = OsInterval {
+            timer,
+            schedule,
+            lead,
+            wake_up_time: deadline.into_std(),
+            has_waited: false,
+        };
         interval.update_wake_up_time();
         Ok(interval)
     }
@@ -200,7 +206,7 @@ pub struct OsInterval {
     schedule: Schedule,
     lead: Option<Lead>,
     /// The time for which the timer is armed: the deadline, or the lead before it.
-    wake_up_time: Instant,
+    wake_up_time: std::time::Instant,
     /// Whether the task has waited for the timer since `wake_up_time` was set. Only then its
     /// lateness is the timer's.
     has_waited: bool,
@@ -257,15 +263,15 @@ impl OsInterval {
         self.schedule.advance();
         self.update_wake_up_time();
         // In the precise mode this spins for the rest of the lead.
-        let now = if spins { spin_until(due.into_std(), tokio_now) } else { tokio_now() };
+        let now = if spins { spin_until(due, tokio_now) } else { tokio_now() };
         if self.schedule.apply_behavior(due, punctual_until, now) {
             self.update_wake_up_time();
         }
-        Poll::Ready(due)
+        Poll::Ready(due.into())
     }
 
-    fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
-        match self.timer.poll_until(cx, deadline.into_std()) {
+    fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: std::time::Instant) -> Poll<()> {
+        match self.timer.poll_until(cx, deadline) {
             Poll::Pending => {
                 self.has_waited = true;
                 Poll::Pending
@@ -281,7 +287,7 @@ impl OsInterval {
     /// mode.
     fn update_lead(&mut self) {
         if let Some(lead) = self.lead.as_mut().filter(|_| self.has_waited) {
-            lead.observe(tokio_now().saturating_duration_since(self.wake_up_time.into_std()));
+            lead.observe(tokio_now().saturating_duration_since(self.wake_up_time));
         }
     }
 
@@ -295,7 +301,7 @@ impl OsInterval {
 
     fn rearm(&mut self) -> io::Result<()> {
         self.update_wake_up_time();
-        self.timer.bring_forward(self.wake_up_time.into_std())
+        self.timer.bring_forward(self.wake_up_time)
     }
 
     /// Returns how long before a deadline the timer wakes the task at present; `None` outside the

@@ -145,6 +145,8 @@ mod periodic;
 mod precision;
 #[cfg(feature = "interval")]
 mod queue;
+#[cfg(any(feature = "interval", feature = "periodic"))]
+mod real_clock;
 #[cfg(feature = "interval")]
 mod runtime_queue;
 #[cfg(feature = "interval")]

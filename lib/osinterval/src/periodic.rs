@@ -12,8 +12,9 @@ use crate::clock::{is_shifted, tokio_now};
 use crate::driver::catch_driver_panic;
 use crate::expirations::Expirations;
 use crate::pause_watch::PauseWatch;
+use crate::real_clock::add_or_far;
 use crate::sys;
-use crate::timer::{Timer, add_or_far};
+use crate::timer::Timer;
 
 /// A periodic timer that the kernel repeats.
 ///

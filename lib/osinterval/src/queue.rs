@@ -16,7 +16,8 @@ use crate::backend::{Backend, Fallback};
 use crate::clock::{CAN_PAUSE, is_shifted, tokio_now};
 use crate::heap::{NIL, TimerHeap};
 use crate::precision::{Lead, Precision};
-use crate::timer::{Timer, add_or_far, spin_until};
+use crate::real_clock::{add_or_far, spin_until};
+use crate::timer::Timer;
 
 /// Wakes any number of tasks, each at its time, from one timer.
 ///

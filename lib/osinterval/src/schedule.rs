@@ -1,11 +1,10 @@
 //! The schedule of an interval, and the methods that all kinds of interval share.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cadence::MissedTickBehavior;
-use tokio::time::Instant;
 
-use crate::timer::add_or_far;
+use crate::real_clock::add_or_far;
 
 /// The deadlines of an interval and its missed-tick policy.
 #[derive(Clone, Debug)]
@@ -21,7 +20,8 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// Delivers the tick that was observed at `now`, which is not before its deadline. Advances to
     /// the next tick and returns the deadline of this one.
-    pub(crate) fn observe(&mut self, now: std::time::Instant) -> Instant {
+    #[cfg(any(test, feature = "interval"))]
+    pub(crate) fn observe(&mut self, now: Instant) -> Instant {
         let (due, punctual_until) = (self.deadline, self.punctual_until());
         self.advance();
         self.apply_behavior(due, punctual_until, now);
@@ -29,15 +29,13 @@ impl Schedule {
     }
 
     /// Returns the latest time at which the next tick can be observed without being missed.
-    pub(crate) fn punctual_until(&self) -> std::time::Instant {
-        let due = self.deadline.into_std();
-        add_or_far(due, self.tolerance, due)
+    pub(crate) fn punctual_until(&self) -> Instant {
+        add_or_far(self.deadline, self.tolerance, self.deadline)
     }
 
     /// Advances to the next tick as if this one was observed at its deadline.
     pub(crate) fn advance(&mut self) {
-        let due = self.deadline.into_std();
-        self.deadline = add_or_far(due, self.period, due).into();
+        self.deadline = add_or_far(self.deadline, self.period, self.deadline);
     }
 
     /// Applies the missed-tick behaviour if the tick that was due at `due` was observed too late.
@@ -50,29 +48,30 @@ impl Schedule {
     pub(crate) fn apply_behavior(
         &mut self,
         due: Instant,
-        punctual_until: std::time::Instant,
-        now: std::time::Instant,
+        punctual_until: Instant,
+        now: Instant,
     ) -> bool {
         now > punctual_until && self.handle_missed(due, now)
     }
 
     #[cold]
-    fn handle_missed(&mut self, due: Instant, now: std::time::Instant) -> bool {
-        let late = now.saturating_duration_since(due.into_std());
+    fn handle_missed(&mut self, due: Instant, now: Instant) -> bool {
+        let late = now.saturating_duration_since(due);
         let step = cadence::next(self.behavior, late, self.period, self.tolerance);
-        let next = add_or_far(due.into_std(), step.after, now).into();
+        let next = add_or_far(due, step.after, now);
         self.missed += u64::from(step.missed);
         std::mem::replace(&mut self.deadline, next) != next
     }
 }
 
-/// Implements the methods that all interval types share.
+/// Implements the methods that the intervals of tokio share.
 ///
 /// The type needs a field `schedule` and the methods `poll_tick` and `rearm`, which is called after
 /// a change of the deadline.
 ///
 /// `$make` and `$setup` are for the examples in the documentation: a function from a period to the
 /// type, and a line to run before it.
+#[cfg(feature = "interval")]
 macro_rules! impl_interval_methods {
     ($type:ident, $make:literal $(, $setup:literal)?) => {
         impl $type {
@@ -99,23 +98,6 @@ macro_rules! impl_interval_methods {
             /// ```
             pub async fn tick(&mut self) -> tokio::time::Instant {
                 std::future::poll_fn(|cx| self.poll_tick(cx)).await
-            }
-
-            /// Moves the next tick to one period from now. [`Self::reset_at`] states the costs and
-            /// panics of all four methods.
-            pub fn reset(&mut self) {
-                self.reset_after(self.schedule.period);
-            }
-
-            /// Moves the next tick to now. See [`Self::reset_at`].
-            pub fn reset_immediately(&mut self) {
-                self.reset_after(std::time::Duration::ZERO);
-            }
-
-            /// Moves the next tick to `after` from now. See [`Self::reset_at`].
-            pub fn reset_after(&mut self, after: std::time::Duration) {
-                let now = crate::clock::tokio_now();
-                self.reset_at(crate::timer::add_or_far(now, after, now).into());
             }
 
             /// Moves the next tick to `deadline`; later ticks follow from there.
@@ -147,10 +129,56 @@ macro_rules! impl_interval_methods {
             /// # std::io::Result::Ok(()) }).unwrap();
             /// ```
             pub fn reset_at(&mut self, deadline: tokio::time::Instant) {
-                self.schedule.deadline = deadline;
+                self.schedule.deadline = deadline.into_std();
                 if let Err(error) = self.rearm() {
                     panic!("cannot arm the timer of an interval: {error}");
                 }
+            }
+        }
+
+        crate::schedule::impl_schedule_methods!($type, tokio::time::Instant, crate::clock::tokio_now);
+
+        /// An endless stream of ticks; each item is the deadline of one.
+        #[cfg(feature = "stream")]
+        impl futures_core::Stream for $type {
+            type Item = tokio::time::Instant;
+
+            fn poll_next(
+                self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<Option<Self::Item>> {
+                self.get_mut().poll_tick(cx).map(Some)
+            }
+
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                (usize::MAX, None)
+            }
+        }
+    };
+}
+#[cfg(feature = "interval")]
+pub(crate) use impl_interval_methods;
+
+/// Implements the methods of an interval that do not wait. The type needs a field `schedule` and the
+/// method `reset_at`. `$instant` is the type of its deadlines, and `$now` reads its clock.
+macro_rules! impl_schedule_methods {
+    ($type:ident, $instant:ty, $now:path) => {
+        impl $type {
+            /// Moves the next tick to one period from now. [`Self::reset_at`] states the costs and
+            /// panics of all four methods.
+            pub fn reset(&mut self) {
+                self.reset_after(self.schedule.period);
+            }
+
+            /// Moves the next tick to now. See [`Self::reset_at`].
+            pub fn reset_immediately(&mut self) {
+                self.reset_after(std::time::Duration::ZERO);
+            }
+
+            /// Moves the next tick to `after` from now. See [`Self::reset_at`].
+            pub fn reset_after(&mut self, after: std::time::Duration) {
+                let now = $now();
+                self.reset_at(crate::real_clock::add_or_far(now, after, now).into());
             }
 
             /// Returns the time between deadlines.
@@ -161,8 +189,8 @@ macro_rules! impl_interval_methods {
 
             /// Returns the deadline of the next tick.
             #[must_use]
-            pub fn deadline(&self) -> tokio::time::Instant {
-                self.schedule.deadline
+            pub fn deadline(&self) -> $instant {
+                self.schedule.deadline.into()
             }
 
             /// Returns the behaviour for missed ticks.
@@ -172,7 +200,10 @@ macro_rules! impl_interval_methods {
             }
 
             /// Sets the behaviour for missed ticks, from the next tick on.
-            pub fn set_missed_tick_behavior(&mut self, behavior: impl Into<cadence::MissedTickBehavior>) {
+            pub fn set_missed_tick_behavior(
+                &mut self,
+                behavior: impl Into<cadence::MissedTickBehavior>,
+            ) {
                 self.schedule.behavior = behavior.into();
             }
 
@@ -195,26 +226,9 @@ macro_rules! impl_interval_methods {
                 self.schedule.missed
             }
         }
-
-        /// An endless stream of ticks; each item is the deadline of one.
-        #[cfg(feature = "stream")]
-        impl futures_core::Stream for $type {
-            type Item = tokio::time::Instant;
-
-            fn poll_next(
-                self: std::pin::Pin<&mut Self>,
-                cx: &mut std::task::Context<'_>,
-            ) -> std::task::Poll<Option<Self::Item>> {
-                self.get_mut().poll_tick(cx).map(Some)
-            }
-
-            fn size_hint(&self) -> (usize, Option<usize>) {
-                (usize::MAX, None)
-            }
-        }
     };
 }
-pub(crate) use impl_interval_methods;
+pub(crate) use impl_schedule_methods;
 
 #[cfg(test)]
 mod tests {
@@ -281,7 +295,7 @@ mod tests {
             let origin = std::time::Instant::now();
             let at = |ns: u64| origin + Duration::from_nanos(ns);
             let mut schedule = Schedule {
-                deadline: origin.into(),
+                deadline: origin,
                 period: Duration::from_nanos(period),
                 behavior,
                 tolerance: cadence::DEFAULT_TOLERANCE,
@@ -292,16 +306,16 @@ mod tests {
                 match step {
                     Step::Observe { late } => {
                         now = due + late;
-                        prop_assert_eq!(schedule.observe(at(now)), at(due).into());
+                        prop_assert_eq!(schedule.observe(at(now)), at(due));
                         missed += u64::from(late > 5_000_000);
                         due = tokio_next_deadline(behavior, due, now, period);
                     }
                     Step::Reset { after } => {
                         due = now + after;
-                        schedule.deadline = at(due).into();
+                        schedule.deadline = at(due);
                     }
                 }
-                prop_assert_eq!(schedule.deadline, at(due).into());
+                prop_assert_eq!(schedule.deadline, at(due));
                 prop_assert_eq!(schedule.missed, missed);
             }
         }

@@ -12,8 +12,8 @@ use crate::backend::Backend;
 use crate::clock::tokio_now;
 use crate::group::IntervalGroup;
 use crate::queue::{TimerQueue, Wait};
+use crate::real_clock::add_or_far;
 use crate::runtime_queue::current_queue;
-use crate::timer::add_or_far;
 
 /// Waits until `deadline`: [`tokio::time::sleep_until`] over the OS's timer.
 ///

@@ -4,22 +4,16 @@ use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::task::coop;
 use tokio::time::Sleep;
 
 use crate::backend::{Backend, Fallback};
-use crate::clock::{FAR_FUTURE, is_shifted, tokio_now};
+use crate::clock::{is_shifted, tokio_now};
 use crate::driver::{catch_driver_panic, new_sleep};
 use crate::pause_watch::PauseWatch;
 use crate::sys;
-
-/// Adds `after` to `deadline`. Returns a time in the far future if no instant can represent the
-/// sum.
-pub(crate) fn add_or_far(deadline: Instant, after: Duration, now: Instant) -> Instant {
-    deadline.checked_add(after).or_else(|| now.checked_add(FAR_FUTURE)).unwrap_or(deadline)
-}
 
 /// A timer that follows tokio's clock.
 ///
@@ -254,21 +248,4 @@ impl Timer {
         self.arming = Arming::At(deadline);
         Ok(())
     }
-}
-
-/// Reads a clock until it has reached `due`, and returns the last reading.
-#[cfg(feature = "interval")]
-pub(crate) fn spin_until(due: Instant, clock: impl Fn() -> Instant) -> Instant {
-    /// The last part of the spin, without pauses. A pause of the CPU between two readings helps its
-    /// other hyperthread, but makes the time between them half as long again.
-    const UNPAUSED_SPAN: Duration = Duration::from_micros(1);
-    let pause_until = due.checked_sub(UNPAUSED_SPAN).unwrap_or(due);
-    let mut now = clock();
-    while now < due {
-        if now < pause_until {
-            std::hint::spin_loop();
-        }
-        now = clock();
-    }
-    now
 }
