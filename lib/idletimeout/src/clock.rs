@@ -27,6 +27,11 @@ use std::time::Duration;
 /// let idle = idletimeout::IdleTimeout::with_clock(Duration::from_secs(1), StdClock);
 /// # drop(idle) });
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a clock for an idle timeout",
+    label = "expected `TachClock`, `TokioClock` or another type that implements `idletimeout::Clock`",
+    note = "`IdleTimeout::new` reads the CPU counter; `with_clock(length, TokioClock)` reads tokio's clock"
+)]
 pub trait Clock {
     /// A reading of the clock.
     type Stamp: Copy;

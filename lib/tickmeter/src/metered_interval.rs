@@ -11,6 +11,14 @@ use crate::meter::Meter;
 ///
 /// The intervals of tokio, osinterval and busypoll implement it, with the feature of that name. You
 /// can implement it for others.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an interval that tickmeter can meter with the enabled features",
+    label = "`Ticker` is not implemented for this interval",
+    note = "for an interval of tokio, enable tickmeter's feature `tokio`",
+    note = "for `OsInterval`, `GroupInterval` or `PeriodicInterval`, enable tickmeter's feature `osinterval`",
+    note = "for an interval of busypoll, enable tickmeter's feature `busypoll`",
+    note = "for another interval, implement `tickmeter::Ticker`, or call `Meter::tick` after each tick"
+)]
 pub trait Ticker {
     /// Result of a tick.
     type Tick;
@@ -40,6 +48,8 @@ pub struct Metered<I> {
 impl Meter {
     /// Meters an interval, and sets the meter's period to that of the interval. The time from a
     /// tick until the next call of `tick` is the loop's work.
+    ///
+    /// An interval of tokio, osinterval or busypoll needs the feature of that name.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")] {

@@ -121,7 +121,8 @@ impl fmt::Debug for TcpListener {
     }
 }
 
-/// A TCP connection.
+/// A TCP connection. It implements the I/O traits of tokio with the feature `tokio-compat`, and those
+/// of the crate `futures-io` with the feature `futures-io`.
 ///
 /// ```
 /// use busypoll::io::{TcpListener, TcpStream};
