@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The timer that an interval ticks from. Its text form is stable and meant for reports. While a
-/// test has paused tokio's clock, tokio's timer is used instead.
+/// The timer or sleep that an interval ticks from. Its text form is stable and meant for reports.
+/// While a test has paused tokio's clock, intervals of tokio use tokio's timer instead.
 ///
 /// # Examples
 /// ```
@@ -33,6 +33,14 @@ pub enum Backend {
     ThreadpoolTimer,
     /// tokio's own timer wheel: one to two milliseconds late.
     TokioSleep,
+    /// An absolute sleep of the thread on the monotonic clock (Linux, Android), in
+    /// `clock_nanosleep` or on a futex: tens of microseconds late.
+    ThreadSleep,
+    /// A waitable timer of the thread (older Windows): late by up to the system's tick, which is
+    /// 15.6 ms unless a program has set a shorter one.
+    CoarseWaitableTimer,
+    /// A condition variable of std: as late as the system's sleeps are.
+    Condvar,
 }
 
 impl fmt::Display for Backend {
@@ -43,6 +51,9 @@ impl fmt::Display for Backend {
             Self::WaitableTimer => "waitable-timer",
             Self::ThreadpoolTimer => "threadpool-timer",
             Self::TokioSleep => "tokio-sleep",
+            Self::ThreadSleep => "thread-sleep",
+            Self::CoarseWaitableTimer => "coarse-waitable-timer",
+            Self::Condvar => "condvar",
         })
     }
 }

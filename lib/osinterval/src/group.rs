@@ -95,7 +95,10 @@ impl GroupBuilder {
     /// estimated over the whole group, and spins until its deadline. Tasks that share a thread do
     /// so one after the other, so this mode is for few tasks, with slots of 1 ns.
     /// [`Spin::share`](crate::Spin::share) has no effect, since a group has no period.
-    pub fn precision(mut self, precision: impl Into<Precision>) -> Self {
+    pub fn precision(
+        mut self,
+        precision: impl Into<Precision>, // also a `Spin` as it is, without `.into()`
+    ) -> Self {
         self.precision = precision.into();
         self
     }

@@ -102,7 +102,10 @@ impl IntervalBuilder {
     }
 
     /// Sets the behaviour for missed ticks; [`MissedTickBehavior::Burst`] unless set.
-    pub fn missed_tick_behavior(mut self, behavior: impl Into<MissedTickBehavior>) -> Self {
+    pub fn missed_tick_behavior(
+        mut self,
+        behavior: impl Into<MissedTickBehavior>, // also tokio's as it is, without `.into()`
+    ) -> Self {
         self.behavior = behavior.into();
         self
     }
@@ -117,7 +120,10 @@ impl IntervalBuilder {
 
     /// Sets how close to its deadline a tick is delivered, and at what cost; [`Precision::Os`]
     /// unless set.
-    pub fn precision(mut self, precision: impl Into<Precision>) -> Self {
+    pub fn precision(
+        mut self,
+        precision: impl Into<Precision>, // also a `Spin` as it is, without `.into()`
+    ) -> Self {
         self.precision = precision.into();
         self
     }

@@ -1,8 +1,8 @@
 //! Periodic ticks, sleeps and timeouts for tokio from the OS's own timers, in the shape of
-//! [`tokio::time`].
+//! `tokio::time`, and periodic ticks for a thread without a runtime.
 //!
 //! tokio keeps time in a wheel that turns once a millisecond, so a tick of
-//! [`tokio::time::Interval`] is 1 to 2 ms late at any period. A kernel timer is tens of
+//! `tokio::time::Interval` is 1 to 2 ms late at any period. A kernel timer is tens of
 //! microseconds late. Switching is mostly a change of import:
 //!
 //! ```
@@ -20,7 +20,7 @@
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example());
 //! ```
 //!
-//! | Platform | Ticks from | [`Backend`] |
+//! | Platform | Timers for tokio | [`Backend`] |
 //! |---|---|---|
 //! | Linux, Android | `timerfd`, armed for an absolute time | [`Backend::Timerfd`] |
 //! | macOS, iOS and related systems | kqueue, absolute and critical | [`Backend::Kqueue`] |
@@ -36,6 +36,7 @@
 //! - `IntervalGroup` serves any number of intervals from one timer, to within a resolution you set.
 //! - `sleep` and `timeout` wait once. Any number of them share one timer: that of the runtime, or
 //!   that of a group.
+//! - `blocking::Interval` blocks a thread until each tick, without tokio.
 //! - `PeriodicInterval` leaves the repetition to the kernel, and reports at each tick how many
 //!   periods have passed.
 //!
@@ -115,14 +116,17 @@
 //!
 //! # Features
 //!
-//! `interval` (`OsInterval`, `IntervalGroup`, sleeps and timeouts), `periodic` (`PeriodicInterval`)
-//! and `os-native` (the OS's timers) are on by default; `stream` implements `Stream` for intervals,
-//! and `serde` implements `Serialize` and `Deserialize` for `Expirations`.
+//! `blocking` (the module of that name), `interval` (`OsInterval`, `IntervalGroup`, sleeps and
+//! timeouts), `periodic` (`PeriodicInterval`) and `os-native` (the OS's timers for tokio) are on by
+//! default; `stream` implements `Stream` for intervals, and `serde` implements `Serialize` and
+//! `Deserialize` for `Expirations`. Only `interval` and `periodic` depend on tokio.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 #![warn(clippy::must_use_candidate)]
 
 mod backend;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 #[cfg(any(feature = "interval", feature = "periodic"))]
 mod clock;
 #[cfg(any(feature = "interval", feature = "periodic"))]
@@ -141,19 +145,19 @@ mod interval;
 mod pause_watch;
 #[cfg(feature = "periodic")]
 mod periodic;
-#[cfg(feature = "interval")]
+#[cfg(any(feature = "blocking", feature = "interval"))]
 mod precision;
 #[cfg(feature = "interval")]
 mod queue;
-#[cfg(any(feature = "interval", feature = "periodic"))]
+#[cfg(any(feature = "blocking", feature = "interval", feature = "periodic"))]
 mod real_clock;
 #[cfg(feature = "interval")]
 mod runtime_queue;
-#[cfg(feature = "interval")]
+#[cfg(any(feature = "blocking", feature = "interval"))]
 mod schedule;
 #[cfg(feature = "interval")]
 mod sleep;
-#[cfg(any(feature = "interval", feature = "periodic"))]
+#[cfg(any(feature = "blocking", feature = "interval", feature = "periodic"))]
 mod sys;
 #[cfg(all(test, feature = "interval"))]
 mod test_waker;
@@ -171,7 +175,7 @@ pub use group::{GroupBuilder, GroupInterval, IntervalGroup};
 pub use interval::{IntervalBuilder, MissedTickBehavior, OsInterval, interval, interval_at};
 #[cfg(feature = "periodic")]
 pub use periodic::PeriodicInterval;
-#[cfg(feature = "interval")]
+#[cfg(any(feature = "blocking", feature = "interval"))]
 pub use precision::{Precision, Spin};
 #[cfg(feature = "interval")]
 pub use sleep::{Sleep, sleep, sleep_until};

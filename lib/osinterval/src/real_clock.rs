@@ -18,7 +18,7 @@ pub(crate) fn add_or_far(deadline: Instant, after: Duration, now: Instant) -> In
 }
 
 /// Reads a clock until it has reached `due`, and returns the last reading.
-#[cfg(feature = "interval")]
+#[cfg(any(feature = "blocking", feature = "interval"))]
 pub(crate) fn spin_until(due: Instant, clock: impl Fn() -> Instant) -> Instant {
     /// The last part of the spin, without pauses. A pause of the CPU between two readings helps its
     /// other hyperthread, but makes the time between them half as long again.

@@ -199,10 +199,11 @@ macro_rules! impl_schedule_methods {
                 self.schedule.behavior
             }
 
-            /// Sets the behaviour for missed ticks, from the next tick on.
+            /// Sets the behaviour for missed ticks, from the next tick on. With tokio, its own
+            /// behaviour can be passed as it is.
             pub fn set_missed_tick_behavior(
                 &mut self,
-                behavior: impl Into<cadence::MissedTickBehavior>,
+                behavior: impl Into<cadence::MissedTickBehavior>, // also tokio's as it is, without `.into()`
             ) {
                 self.schedule.behavior = behavior.into();
             }

@@ -26,6 +26,17 @@ fn handles_are_send_sync_unpin() {
     check_send_sync_unpin::<Elapsed>();
 }
 
+#[test]
+#[cfg(feature = "blocking")]
+fn blocking_types_are_send_sync_unpin() {
+    use osinterval::blocking::{Handle, Interrupted, Interval, IntervalBuilder};
+
+    check_send_sync_unpin::<IntervalBuilder>();
+    check_send_sync_unpin::<Interval>();
+    check_send_sync_unpin::<Handle>();
+    check_send_sync_unpin::<Interrupted>();
+}
+
 #[tokio::test]
 async fn futures_of_ticks_are_send() {
     let period = std::time::Duration::from_millis(1);

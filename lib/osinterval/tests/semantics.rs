@@ -44,6 +44,16 @@ impl Interval for OsInterval {
     }
 }
 
+#[cfg(feature = "blocking")]
+impl Interval for osinterval::blocking::Interval {
+    async fn tick(&mut self) -> Instant {
+        self.tick().unwrap().into()
+    }
+    fn reset_after(&mut self, after: Duration) {
+        self.reset_after(after);
+    }
+}
+
 impl Interval for GroupInterval {
     async fn tick(&mut self) -> Instant {
         self.tick().await
@@ -277,6 +287,16 @@ async fn os_interval_matches_tokio() {
 async fn precise_mode_matches_tokio() {
     compare(|start, Policy { period, behavior }| {
         let builder = OsInterval::builder(period).start_at(start).precision(Precision::spin());
+        builder.missed_tick_behavior(behavior).build().unwrap()
+    })
+    .await;
+}
+
+#[tokio::test]
+#[cfg(feature = "blocking")]
+async fn blocking_interval_matches_tokio() {
+    compare(|start, Policy { period, behavior }| {
+        let builder = osinterval::blocking::Interval::builder(period).start_at(start.into_std());
         builder.missed_tick_behavior(behavior).build().unwrap()
     })
     .await;

@@ -4,6 +4,7 @@
     target_os = "linux",
     target_env = "gnu",
     target_pointer_width = "64",
+    feature = "blocking",
     feature = "interval",
     feature = "os-native",
     feature = "periodic",
@@ -17,6 +18,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
+use osinterval::blocking;
 use osinterval::{IntervalGroup, OsInterval, PeriodicInterval};
 
 const PERIOD: Duration = Duration::from_millis(1);
@@ -28,6 +30,8 @@ enum Call {
     Arm,
     Read,
     Wait,
+    SleepUntil,
+    SetSlack,
 }
 
 thread_local! {
@@ -86,6 +90,31 @@ extern "C" fn epoll_wait(
         let no_mask = std::ptr::null::<libc::sigset_t>();
         libc::syscall(libc::SYS_epoll_pwait, epoll, events, max, timeout, no_mask, 8) as c_int
     }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn clock_nanosleep(
+    clock: libc::clockid_t,
+    flags: c_int,
+    time: *const libc::timespec,
+    remaining: *mut libc::timespec,
+) -> c_int {
+    if flags & libc::TIMER_ABSTIME != 0 {
+        record_call(Call::SleepUntil);
+    }
+    // SAFETY: the caller's arguments. Unlike the system call, this function returns the error.
+    let result = unsafe { libc::syscall(libc::SYS_clock_nanosleep, clock, flags, time, remaining) };
+    if result == 0 { 0 } else { std::io::Error::last_os_error().raw_os_error().unwrap_or(0) }
+}
+
+/// In C, the function takes a variable number of arguments, which are passed like these.
+#[unsafe(no_mangle)]
+extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
+    if option == libc::PR_SET_TIMERSLACK {
+        record_call(Call::SetSlack);
+    }
+    // SAFETY: the caller's arguments, as above.
+    unsafe { libc::syscall(libc::SYS_prctl, option, a, b, c, d) as c_int }
 }
 
 /// Asserts that there are two calls per tick, and a few that the runtime makes for itself.
@@ -241,4 +270,25 @@ async fn postponed_tick_costs_no_call() {
     interval.reset_after(HOUR / 2);
     assert!(poll(&mut interval).await);
     assert_eq!(take_calls(), [Call::Arm], "brought forward");
+}
+
+/// A thread with timer slack sets and restores it around each sleep; one with the minimum does not.
+#[test]
+fn blocking_interval_sleeps_once() {
+    let calls_of_tick = || {
+        let mut interval = blocking::interval(PERIOD);
+        interval.tick().unwrap();
+        // On a machine that stalls, a tick may be due already, and is not waited for.
+        loop {
+            take_calls();
+            interval.tick().unwrap();
+            let calls = take_calls();
+            if !calls.is_empty() {
+                return calls;
+            }
+        }
+    };
+    assert_eq!(calls_of_tick(), [Call::SetSlack, Call::SleepUntil, Call::SetSlack]);
+    assert_eq!(prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0), 0);
+    assert_eq!(calls_of_tick(), [Call::SleepUntil]);
 }

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::{null, null_mut};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use super::kqueue_calls::open_queue;
 use super::kqueue_time::{units_until, wait_for_schedule};
 use crate::backend::Backend;
 
@@ -23,8 +24,7 @@ use crate::backend::Backend;
 // - `ABSOLUTE`: a function to the data and flags of an absolute deadline, if the kernel supports
 //   one on the monotonic clock. That of the BSDs is on the wall clock, which can be set.
 #[cfg(target_vendor = "apple")]
-#[path = "kqueue_apple.rs"]
-mod dialect;
+use super::kqueue_apple as dialect;
 
 #[cfg(any(target_os = "freebsd", target_os = "netbsd"))]
 mod dialect {
@@ -152,18 +152,7 @@ impl Periodic {
 
 /// Creates a queue and registers it with the current runtime.
 fn create_queue() -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: the call takes no argument.
-    let fd = unsafe { libc::kqueue() };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call above has just made this descriptor, and nothing else owns it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: the descriptor is open; the call takes no pointer. A child of fork does not inherit a
-    // queue; one made by exec must not either.
-    if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let fd = open_queue()?;
     // An `OwnedFd` names one open descriptor for as long as it lives, which is all that the newer,
     // unsafe constructor requires. This one exists in every tokio that we support.
     #[allow(deprecated, reason = "the replacement came with tokio 1.54")]

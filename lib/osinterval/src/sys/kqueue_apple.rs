@@ -13,7 +13,7 @@ pub(super) const UNIT: (Duration, u32) =
     (Duration::from_nanos(1), libc::NOTE_NSECONDS | libc::NOTE_CRITICAL);
 pub(super) const ABSOLUTE: Option<fn(Instant) -> (i64, u32)> = Some(absolute_time);
 
-fn absolute_time(deadline: Instant) -> (i64, u32) {
+pub(super) fn absolute_time(deadline: Instant) -> (i64, u32) {
     let time = i64::try_from(mach_time(deadline)).unwrap_or(i64::MAX);
     (time, libc::NOTE_MACHTIME | libc::NOTE_ABSOLUTE | libc::NOTE_CRITICAL)
 }

@@ -1,6 +1,6 @@
-//! The OS's timers: one file per kernel, one of which is selected below.
+//! The OS's timers and sleeps: one file of each per kernel, which are selected below.
 //!
-//! Every file provides:
+//! Every file of timers, for tokio's intervals, provides:
 //!
 //! - `native() -> Option<Backend>`: the kind of timer, or `None` if the platform has no native one.
 //! - `OneShot::new() -> io::Result<OneShot>`: a disarmed timer, registered with the current
@@ -19,19 +19,84 @@
 //!   before it calls `poll_expired` for the expiration of that tick, without shifting the ticks
 //!   that follow.
 //!
+//! Every file of sleepers, for intervals without a runtime, provides a `Sleeper`, which is `Send` and
+//! `Sync`:
+//!
+//! - `Sleeper::new() -> io::Result<Sleeper>`.
+//! - `Sleeper::backend(&self) -> Backend`: the kind of sleep.
+//! - `Sleeper::sleep_until(&self, word: Option<&AtomicU32>, deadline: Instant) -> io::Result<()>`:
+//!   puts the thread to sleep until `deadline`, or until `wake`. It also returns at once if the word
+//!   was changed from zero before a call of `wake` that the sleep misses. Without a word there is no
+//!   thread that calls `wake`. It may return at any time for no reason: the caller compares the word
+//!   and the clock again. Only one thread at a time calls it.
+//! - `Sleeper::wake(&self, word: &AtomicU32)`: ends the sleep after the caller has changed the word.
+//!
 //! A backend only makes system calls. Deadlines, policy and the comparison with the clock belong to
 //! the modules that use it.
 //!
 //! Linux is called through rustix, so its backend has no unsafe code. kqueue is called through
 //! libc, because rustix has no absolute or critical timers, and truncates 500 us to zero seconds.
 #![cfg_attr(
-    not(feature = "periodic"),
+    not(all(feature = "os-native", feature = "periodic")),
     allow(dead_code, reason = "each feature uses a part of a backend")
 )]
 
 mod kqueue_time;
 
-// The ladder of backends. If no condition is true, the module is `stub.rs`, the file of its name.
+// What timers and sleepers of one system share.
+#[cfg(all(
+    target_vendor = "apple",
+    any(feature = "blocking", feature = "os-native"),
+    not(any(loom, osinterval_force_fallback))
+))]
+mod kqueue_apple;
+#[cfg(all(
+    any(
+        all(target_vendor = "apple", feature = "blocking"),
+        all(
+            any(
+                target_vendor = "apple",
+                target_os = "freebsd",
+                target_os = "netbsd",
+                target_os = "openbsd",
+                target_os = "dragonfly"
+            ),
+            feature = "os-native",
+            any(feature = "interval", feature = "periodic")
+        )
+    ),
+    not(any(loom, osinterval_force_fallback))
+))]
+mod kqueue_calls;
+#[cfg(all(
+    any(target_os = "linux", target_os = "android"),
+    any(feature = "blocking", feature = "os-native"),
+    not(any(loom, osinterval_force_fallback))
+))]
+mod linux_clock;
+#[cfg(all(
+    windows,
+    any(feature = "blocking", feature = "os-native"),
+    not(any(loom, osinterval_force_fallback))
+))]
+mod windows_timer;
+
+// The ladder of sleepers. If no condition is true, the module is `sleeper_condvar.rs`.
+#[cfg(feature = "blocking")]
+#[cfg_attr(loom, path = "sleeper_model.rs")]
+#[cfg_attr(
+    not(any(loom, osinterval_force_fallback)),
+    cfg_attr(any(target_os = "linux", target_os = "android"), path = "sleeper_linux.rs"),
+    cfg_attr(target_vendor = "apple", path = "sleeper_apple.rs"),
+    cfg_attr(windows, path = "sleeper_windows.rs")
+)]
+mod sleeper_condvar;
+
+#[cfg(feature = "blocking")]
+pub(crate) use sleeper_condvar::Sleeper;
+
+// The ladder of timers. If no condition is true, the module is `stub.rs`, the file of its name.
+#[cfg(any(feature = "interval", feature = "periodic"))]
 #[cfg_attr(
     all(feature = "os-native", not(osinterval_force_fallback)),
     cfg_attr(any(target_os = "linux", target_os = "android"), path = "timerfd.rs"),
@@ -49,5 +114,7 @@ mod kqueue_time;
 )]
 mod stub;
 
+#[cfg(any(feature = "interval", feature = "periodic"))]
 pub(crate) use selected::*;
+#[cfg(any(feature = "interval", feature = "periodic"))]
 use stub as selected;

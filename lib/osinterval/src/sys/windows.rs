@@ -10,18 +10,18 @@ use std::ffi::c_void;
 use std::io;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use windows_sys::Win32::Foundation::{CloseHandle, ERROR_INVALID_PARAMETER, FILETIME, HANDLE};
+use windows_sys::Win32::Foundation::FILETIME;
 use windows_sys::Win32::System::Threading::{
-    CREATE_WAITABLE_TIMER_HIGH_RESOLUTION, CloseThreadpoolTimer, CloseThreadpoolWait,
-    CreateThreadpoolTimer, CreateThreadpoolWait, CreateWaitableTimerExW, PTP_CALLBACK_INSTANCE,
-    PTP_TIMER, PTP_WAIT, SetThreadpoolTimer, SetThreadpoolWait, SetWaitableTimer, TIMER_ALL_ACCESS,
+    CloseThreadpoolTimer, CloseThreadpoolWait, CreateThreadpoolTimer, CreateThreadpoolWait,
+    PTP_CALLBACK_INSTANCE, PTP_TIMER, PTP_WAIT, SetThreadpoolTimer, SetThreadpoolWait,
     WaitForThreadpoolTimerCallbacks, WaitForThreadpoolWaitCallbacks,
 };
 
+use super::windows_timer::{TimerHandle, has_high_resolution, relative_due_time};
 use crate::backend::Backend;
 
 pub(crate) const KERNEL_PERIODIC: bool = false;
@@ -30,36 +30,6 @@ pub(crate) const KERNEL_PERIODIC: bool = false;
 /// for a transient reason.
 pub(crate) fn native() -> Option<Backend> {
     Some(if has_high_resolution() { Backend::WaitableTimer } else { Backend::ThreadpoolTimer })
-}
-
-/// Returns whether the system has high-resolution timers.
-fn has_high_resolution() -> bool {
-    static SUPPORTED: OnceLock<bool> = OnceLock::new();
-    if cfg!(osinterval_force_threadpool) {
-        return false;
-    }
-    if let Some(supported) = SUPPORTED.get() {
-        return *supported;
-    }
-    match support_from_error(TimerHandle::new().as_ref().err()) {
-        Some(supported) => *SUPPORTED.get_or_init(|| supported),
-        // Creating a timer now returns the error; the next call tries again.
-        None => true,
-    }
-}
-
-/// Returns whether the system supports high-resolution timers, from the error of creating one.
-///
-/// A system that is too old rejects the flag. Any other error is transient and returns `None`, so
-/// that the process does not keep a worse timer for good.
-fn support_from_error(error: Option<&io::Error>) -> Option<bool> {
-    match error {
-        None => Some(true),
-        Some(error) if error.raw_os_error() == Some(ERROR_INVALID_PARAMETER.cast_signed()) => {
-            Some(false)
-        }
-        Some(_) => None,
-    }
 }
 
 /// The state that the callback and the task share.
@@ -114,7 +84,7 @@ impl OneShot {
         let shared = Arc::new(SharedState::default());
         let context = Arc::as_ptr(&shared);
         let timer = if has_high_resolution() {
-            let handle = TimerHandle::new()?;
+            let handle = TimerHandle::high_resolution()?;
             Timer::Waitable { wait: PoolWait::new(context)?, handle }
         } else {
             Timer::Pool(PoolTimer::new(context)?)
@@ -128,14 +98,9 @@ impl OneShot {
         let due = relative_due_time(deadline);
         match &mut self.timer {
             Timer::Waitable { wait, handle } => {
-                // SAFETY: the handle is an open timer, `due` is ours and only read, and there is no
-                // completion routine.
-                let set = unsafe { SetWaitableTimer(handle.0, &due, 0, None, null(), 0) };
-                if set == 0 {
-                    return Err(io::Error::last_os_error());
-                }
+                handle.set(due)?;
                 // SAFETY: both objects are open; a wait that is still registered is replaced.
-                unsafe { SetThreadpoolWait(wait.0, handle.0, null()) };
+                unsafe { SetThreadpoolWait(wait.0, handle.raw(), null()) };
             }
             Timer::Pool(timer) => {
                 let bits = due.cast_unsigned();
@@ -151,47 +116,6 @@ impl OneShot {
 
     pub(crate) fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.shared.poll(cx).map(Ok)
-    }
-}
-
-/// Returns the remaining time in units of 100 ns, rounded up so that the timer is not early. It is
-/// negative, which means a relative time, and at least one unit, since zero would be an absolute
-/// time.
-#[allow(clippy::disallowed_methods, reason = "the kernel needs the remaining time")]
-fn relative_due_time(deadline: Instant) -> i64 {
-    const UNIT_NS: u128 = 100;
-    let remaining: Duration = deadline.saturating_duration_since(Instant::now());
-    -i64::try_from(remaining.as_nanos().div_ceil(UNIT_NS).max(1)).unwrap_or(i64::MAX)
-}
-
-/// An owned handle of a high-resolution waitable timer.
-#[derive(Debug)]
-struct TimerHandle(HANDLE);
-
-// SAFETY: a handle of a kernel object may be used and closed from any thread.
-unsafe impl Send for TimerHandle {}
-// SAFETY: through a shared reference nothing is done with it.
-unsafe impl Sync for TimerHandle {}
-
-impl TimerHandle {
-    fn new() -> io::Result<Self> {
-        // SAFETY: no security attributes and no name: both pointers may be null.
-        let handle = unsafe {
-            CreateWaitableTimerExW(
-                null(),
-                null(),
-                CREATE_WAITABLE_TIMER_HIGH_RESOLUTION,
-                TIMER_ALL_ACCESS,
-            )
-        };
-        if handle.is_null() { Err(io::Error::last_os_error()) } else { Ok(Self(handle)) }
-    }
-}
-
-impl Drop for TimerHandle {
-    fn drop(&mut self) {
-        // SAFETY: this is the only owner of an open handle.
-        unsafe { CloseHandle(self.0) };
     }
 }
 
@@ -295,21 +219,5 @@ impl Periodic {
 
     pub(crate) fn poll_expired(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match *self {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use windows_sys::Win32::Foundation::{ERROR_NO_SYSTEM_RESOURCES, ERROR_TOO_MANY_OPEN_FILES};
-
-    #[test]
-    fn only_invalid_parameter_means_unsupported() {
-        let error = |code: u32| io::Error::from_raw_os_error(code.cast_signed());
-        assert_eq!(support_from_error(None), Some(true));
-        assert_eq!(support_from_error(Some(&error(ERROR_INVALID_PARAMETER))), Some(false));
-        for transient in [ERROR_NO_SYSTEM_RESOURCES, ERROR_TOO_MANY_OPEN_FILES] {
-            assert_eq!(support_from_error(Some(&error(transient))), None);
-        }
     }
 }

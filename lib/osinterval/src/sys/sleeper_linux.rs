@@ -1,0 +1,120 @@
+//! Sleeps of a thread on Linux and Android: an absolute `clock_nanosleep`, or an absolute wait on a
+//! futex if another thread can end it.
+
+use std::cell::Cell;
+use std::io;
+use std::num::NonZeroU32;
+use std::num::NonZeroU64;
+use std::sync::atomic::AtomicU32;
+use std::time::Instant;
+
+use rustix::io::Errno;
+use rustix::thread::{clock_nanosleep_absolute, futex};
+use rustix::thread::{current_timer_slack, set_current_timer_slack};
+use rustix::time::ClockId;
+
+use super::linux_clock::{kernel_time, timespec};
+use crate::backend::Backend;
+
+#[derive(Debug)]
+pub(crate) struct Sleeper(());
+
+#[allow(clippy::unused_self, reason = "the sleepers of other systems have handles")]
+impl Sleeper {
+    #[allow(clippy::unnecessary_wraps, reason = "as above")]
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self(()))
+    }
+
+    pub(crate) fn backend(&self) -> Backend {
+        Backend::ThreadSleep
+    }
+
+    pub(crate) fn sleep_until(
+        &self,
+        word: Option<&AtomicU32>,
+        deadline: Instant,
+    ) -> io::Result<()> {
+        let time = timespec(kernel_time(deadline));
+        let _lowered_slack = LoweredSlack::new();
+        let result = match word {
+            None => clock_nanosleep_absolute(ClockId::Monotonic, &time),
+            // Without a flag for the clock, the timeout is on the monotonic one.
+            Some(word) => {
+                let flags = futex::Flags::PRIVATE;
+                futex::wait_bitset(word, flags, 0, Some(&time), NonZeroU32::MAX)
+            }
+        };
+        match result {
+            Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn wake(&self, word: &AtomicU32) {
+        // The only error is that of an invalid address.
+        let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
+    }
+}
+
+/// The minimum of timer slack in nanoseconds. Zero means that the class of the thread has none.
+const MIN_SLACK_NS: u64 = 1;
+
+/// Restores the timer slack of the thread after a sleep.
+///
+/// A thread has a slack of 50 us unless it was set, by which the kernel may end a sleep later. The
+/// slack is that of the thread and not of a sleep, so the other sleeps of the thread keep it.
+struct LoweredSlack {
+    previous_ns: Option<NonZeroU64>,
+}
+
+thread_local! {
+    /// Whether this thread had the minimum when a sleep began. From then on its slack is not read.
+    static HAD_MIN_SLACK: Cell<bool> = const { Cell::new(false) };
+}
+
+impl LoweredSlack {
+    fn new() -> Self {
+        if HAD_MIN_SLACK.get() {
+            return Self { previous_ns: None };
+        }
+        // A sandbox may deny these calls. Then the sleep has the slack of its thread.
+        let slack_ns = current_timer_slack().unwrap_or(0);
+        HAD_MIN_SLACK.set(slack_ns == MIN_SLACK_NS);
+        if slack_ns <= MIN_SLACK_NS
+            || set_current_timer_slack(NonZeroU64::new(MIN_SLACK_NS)).is_err()
+        {
+            return Self { previous_ns: None };
+        }
+        Self { previous_ns: NonZeroU64::new(slack_ns) }
+    }
+}
+
+impl Drop for LoweredSlack {
+    fn drop(&mut self) {
+        if self.previous_ns.is_some() {
+            let _ = set_current_timer_slack(self.previous_ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeps_keep_slack_of_thread() {
+        let slack_ns = |ns| {
+            set_current_timer_slack(NonZeroU64::new(ns)).unwrap();
+            let during = LoweredSlack::new();
+            let lowered_ns = current_timer_slack().unwrap();
+            drop(during);
+            (lowered_ns, current_timer_slack().unwrap())
+        };
+        for ns in [50_000, 7_000] {
+            assert_eq!(slack_ns(ns), (MIN_SLACK_NS, ns));
+        }
+        assert_eq!(slack_ns(MIN_SLACK_NS), (MIN_SLACK_NS, MIN_SLACK_NS));
+        assert!(HAD_MIN_SLACK.get());
+    }
+}
