@@ -174,7 +174,7 @@ macro_rules! with_subject_rows {
             } Tokio os_interval::Precise<os_interval::DefaultShare>;
             {
                 name: "os-interval-spin",
-                about: "like os-interval-precise, without its limit of 20 % of a period: punctual at short periods",
+                about: "like os-interval-precise, without its limit of 20 % of a period: punctual at p90 even at short periods",
                 sign: Some((Green, 7)),
                 ..COMPETITOR
             } Tokio os_interval::Precise<os_interval::WholePeriod>;
