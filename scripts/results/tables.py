@@ -214,7 +214,7 @@ def dispatch(run):
 {rows}
 
 Source: [`dispatch.md`](results/{run.name}/dispatch.md). {machine(host)}.
-[`peers-dispatch.md`](results/{run.name}/peers-dispatch.md) compares nexus-async-rt with the same code in the same rounds.""")
+[`peers-dispatch.md`](results/{run.name}/peers-dispatch.md) compares nexus-async-rt with the same code, each side in a process of its own.""")
     index(run.name, [(f"`{run.name}`", "dispatch.md"), ("compared with nexus-async-rt", "peers-dispatch.md")], host,
           "`osjitter bench dispatch`")
 
