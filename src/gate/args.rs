@@ -126,6 +126,10 @@ pub struct GateArgs {
     /// Flags of cargo for both builds of --bench, for example '-p parser --features simd'
     #[arg(long, value_name = "FLAGS", value_parser = parse_cargo_flags, requires = "bench", allow_hyphen_values = true, help_heading = "Benchmarks")]
     pub cargo_flags: Option<CargoFlags>,
+    /// Benchmark that the gate may leave unjudged and still pass: a part of its name, with ^ and $ for
+    /// its ends; repeat for several
+    #[arg(long, value_name = "NAME", requires = "command", help_heading = "Benchmarks")]
+    pub allow_unjudged: Vec<String>,
     /// Meter to measure in programs that have several [default: the one with the period]
     #[arg(long, value_name = "NAME", requires = "candidate_cmd", help_heading = "Two sides")]
     pub meter: Option<String>,
@@ -224,8 +228,8 @@ impl GateArgs {
 pub struct WholeRunArgs {
     /// Metric by which whole runs of a command are judged instead of lateness: wall, cpu,
     /// instructions, max-rss, one that it writes, such as throughput or latency:p99, or the
-    /// benchmarks of a harness: criterion, criterion:FILTER, libtest, go, hyperfine;
-    /// repeat for several
+    /// benchmarks of a harness: criterion, criterion:FILTER, libtest, go, hyperfine, or another of their
+    /// numbers: criterion.throughput, go.allocs/op; repeat for several
     #[arg(long, value_name = "METRIC", value_parser = MetricSpec::parser(), hide_possible_values = true, requires = "command", help_heading = "Whole runs")]
     pub metric: Vec<MetricSpec>,
     /// Command to run before each run, not included in its time

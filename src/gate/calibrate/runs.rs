@@ -23,7 +23,9 @@ use crate::gate::calibrate::text::RUN_FORMATS;
 use crate::gate::calibrate::{Measurement, exit_status, pairs_within, write_and_print};
 use crate::gate::pair_test::{DEFAULT_MAX_PAIRS, looks_of_runs};
 use crate::gate::pairs::now;
-use crate::gate::runs::programs::{CollectedRuns, PairValues, Programs, StopReason, metric_rule};
+use crate::gate::runs::programs::{
+    CollectedRuns, PairValues, Programs, StopReason, metric_rule, without_zeros,
+};
 
 /// Runs pairs for the requested time, then writes and prints the calibration.
 pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> {
@@ -80,7 +82,7 @@ fn measure(
     progress.finish();
     let recorded = metrics.iter().zip(values);
     Ok(MeasuredPairs {
-        metrics: recorded.map(|(metric, values)| recorded_metric(metric, values)).collect(),
+        metrics: recorded.map(|(metric, values)| recorded_metric(metric, &values)).collect(),
         elapsed: started.elapsed(),
         failure: result.err(),
     })
@@ -118,11 +120,11 @@ impl MeasuredPairs {
     }
 }
 
-fn recorded_metric(metric: &ProgramMetric, values: PairValues) -> RecordedMetric {
+fn recorded_metric(metric: &ProgramMetric, values: &PairValues) -> RecordedMetric {
     RecordedMetric {
         name: metric.name.clone(),
         unit: metric.unit.clone(),
         rule: metric_rule(metric, &[], None),
-        values,
+        values: without_zeros(&values),
     }
 }

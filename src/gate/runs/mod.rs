@@ -17,10 +17,10 @@ use cli::words::pluralize;
 use engine::machine::tuning;
 use engine::measure::benches::{BenchFormat, RunLength};
 use engine::measure::child::RunFailure;
-use engine::measure::metric::{MetricSpec, ProgramMetric};
+use engine::measure::metric::{BenchSpec, MetricSpec, ProgramMetric};
 use engine::scenario::draw_seed;
 use files::gate::calibration::runs::RunCalibration;
-use files::gate::verdict::{RunMetric, RunsVerdict};
+use files::gate::verdict::{RunMetric, RunsVerdict, UnjudgedBench, UnjudgedReason};
 use files::report::Warning;
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{ALPHA, NumberVerdict, Outcome, Reason};
@@ -35,7 +35,8 @@ use crate::gate::screen::{self, MAX_SCREEN_PAIRS, Screen, ScreenDeadline, warn_o
 
 use bench_build::BenchBuild;
 use programs::{
-    FirstRuns, Programs, ResolvedMetrics, StopReason, Values, check_tolerances, metric_rule,
+    FirstRuns, PairValues, Programs, ResolvedMetrics, StopReason, Values, check_tolerances,
+    list_unjudged, metric_rule, without_zeros,
 };
 
 /// Advice for a pair of runs that takes too long.
@@ -43,9 +44,6 @@ const SHORTER_RUNS_ADVICE: &str = "give the programs less to do";
 
 /// Number of pairs after which the time until the looks is announced.
 const ANNOUNCED_PAIRS: usize = 3;
-
-/// Maximum number of benchmarks that a warning lists.
-const MAX_LISTED_NAMES: usize = 10;
 
 /// A planned comparison of two programs by metrics of their runs.
 pub struct RunComparison {
@@ -62,6 +60,8 @@ pub struct RunComparison {
     changes: Vec<Tolerance>,
     cpu: Option<usize>,
     screen: Option<Screen>,
+    /// Parts of the names of benchmarks that need not be judged.
+    allowed_unjudged: Vec<String>,
 }
 
 /// The judged metrics, with the looks at which they are judged.
@@ -79,6 +79,8 @@ struct MetricPlan {
     is_screen: bool,
     /// Warnings of the calibration.
     warnings: Vec<Warning>,
+    /// Benchmarks that are not judged.
+    unjudged: Vec<UnjudgedBench>,
 }
 
 /// The judged pairs of runs.
@@ -91,6 +93,7 @@ struct JudgedRuns {
     /// The reason, if the outcome is inconclusive.
     reason: Option<Reason>,
     metrics: Vec<RunMetric>,
+    unjudged: Vec<UnjudgedBench>,
 }
 
 /// Runs that ended before the first pair.
@@ -103,6 +106,7 @@ impl Default for JudgedRuns {
             outcome: Outcome::Inconclusive,
             reason: None,
             metrics: Vec::new(),
+            unjudged: Vec::new(),
         }
     }
 }
@@ -132,7 +136,7 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<RunComparison>> {
     };
     let mut runs = args.runs.clone();
     if runs.metric.is_empty() {
-        runs.metric.push(MetricSpec::Bench(BenchFormat::Criterion, None));
+        runs.metric.push(MetricSpec::Bench(BenchSpec::all(BenchFormat::Criterion)));
     }
     let round = rounds.program_round_length(args.program_period()?)?;
     let length = if args.screen { RunLength::Brief } else { RunLength::Short };
@@ -150,10 +154,16 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<RunComparison>> {
         changes: args.detect.clone(),
         cpu: rounds.cpu,
         screen: Screen::start(args),
+        allowed_unjudged: args.allow_unjudged.clone(),
     }))
 }
 
 impl RunComparison {
+    /// Returns whether a benchmark need not be judged.
+    fn allows_unjudged(&self, name: &str) -> bool {
+        self.allowed_unjudged.iter().any(|part| names_bench(part, name))
+    }
+
     /// Builds the programs, if they are versions of a benchmark, and checks that they exist.
     pub fn prepare(&mut self, stop: &Arc<AtomicBool>) -> exit::Result<()> {
         if let Some(build) = &mut self.build {
@@ -211,6 +221,7 @@ impl RunComparison {
             pairs: judged.pairs as u64,
             looks_taken: judged.looks_taken,
             metrics: judged.metrics,
+            unjudged: judged.unjudged,
         });
         Ok(())
     }
@@ -220,7 +231,11 @@ impl RunComparison {
     fn plan_metrics(&self, gate: &RunningGate) -> Result<(FirstRuns, MetricPlan), StopReason> {
         let first_runs = self.programs.warm_up(&gate.stop)?;
         let pair_time = first_runs.pair_time;
-        let ResolvedMetrics { metrics, unpaired } = self.programs.resolve_metrics(&first_runs)?;
+        let ResolvedMetrics { metrics, mut unjudged } =
+            self.programs.resolve_metrics(&first_runs)?;
+        for bench in &mut unjudged {
+            bench.allowed = self.allows_unjudged(&bench.name);
+        }
         check_tolerances("--tolerance", &self.tolerances, &metrics)?;
         check_tolerances("--detect", &self.changes, &metrics)?;
         // A change to detect is not tolerated.
@@ -248,15 +263,14 @@ impl RunComparison {
             )?,
         };
         let expected_looks = self.screen.map_or(looks.clone(), |screen| screen.looks(pair_time));
-        let mut warnings =
+        let warnings =
             calibration.map_or_else(Vec::new, |calibration| calibration.warnings(&looks));
-        warnings.extend(unpaired_warning(&unpaired));
         let alpha_share = alpha_share(ALPHA, metrics.len(), looks.len());
         let is_screen = self.screen.is_some();
         let expected_pairs = expected_looks[expected_looks.len() - 1];
         let mut measured = metrics.clone();
-        let has = |spec: MetricSpec| metrics.iter().any(|metric| metric.is(&spec));
-        if has(MetricSpec::Wall) && !has(MetricSpec::Cpu) {
+        if metrics.iter().any(ProgramMetric::is_wall) && !metrics.iter().any(ProgramMetric::is_cpu)
+        {
             measured.push(ProgramMetric::cpu());
         }
         let plan = MetricPlan {
@@ -268,6 +282,7 @@ impl RunComparison {
             alpha_share,
             is_screen,
             warnings,
+            unjudged,
         };
         Ok((first_runs, plan))
     }
@@ -281,6 +296,8 @@ impl RunComparison {
         gate: &mut RunningGate,
     ) -> (JudgedRuns, Result<(), StopReason>) {
         gate.warn_early(plan.warnings.clone());
+        let mut unjudged = plan.unjudged.clone();
+        announce_unjudged(&unjudged);
         if plan.is_screen {
             terminal::note(gate.quiet, &format!("gate: {}", screen::announcement()));
         }
@@ -321,41 +338,61 @@ impl RunComparison {
             warn_of_few_pairs(pairs as u64, "runs", gate);
         }
         gate.report_left_over(runs.left_over);
-        let metrics = plan.run_metrics(&runs.values, looks.is_time_over);
+
+        let mut metrics = plan.run_metrics(&runs.values, looks.is_time_over);
         gate.verdict.warnings.extend(plan.steadier_metric(&runs.values, &metrics));
-        let mut open = metrics.iter().filter(|metric| metric.judged.is_inconclusive());
-        let open_reason = open.find_map(|metric| metric.judged.reason);
+        for name in plan.remove_zeros(&mut metrics) {
+            let allowed = self.allows_unjudged(&name);
+            let (reason, side, numbers) = (UnjudgedReason::Zero, None, Vec::new());
+            unjudged.push(UnjudgedBench { name, reason, side, numbers, allowed });
+        }
+        let is_complete = !metrics.is_empty() && unjudged.iter().all(|bench| bench.allowed);
+        let (outcome, reason) = match looks.outcome {
+            Outcome::Pass | Outcome::Improved if !is_complete => {
+                (Outcome::Inconclusive, Some(Reason::NotJudged))
+            }
+            Outcome::Inconclusive => {
+                let mut open = metrics.iter().filter(|metric| metric.judged.is_inconclusive());
+                (Outcome::Inconclusive, open.find_map(|metric| metric.judged.reason))
+            }
+            outcome => (outcome, None),
+        };
         let judged = JudgedRuns {
             looks: planned_looks,
             pairs,
             looks_taken: looks.taken,
-            outcome: looks.outcome,
-            reason: open_reason.filter(|_| looks.outcome == Outcome::Inconclusive),
+            outcome,
+            reason,
             metrics: if pairs == 0 { Vec::new() } else { metrics },
+            unjudged,
         };
         (judged, runs.result.map_err(StopReason::from))
     }
 }
 
-/// Returns the warning that benchmarks are not judged because only one side has them.
-fn unpaired_warning(unpaired: &Sides<Vec<String>>) -> Option<Warning> {
-    let named = [("A", &unpaired.base), ("B", &unpaired.candidate)];
-    let present = named.into_iter().filter(|(_, names)| !names.is_empty());
-    let lists: Vec<String> =
-        present.map(|(side, names)| format!("{} of {side}", list_names(names))).collect();
-    (!lists.is_empty()).then(|| Warning {
-        code: "bench-on-one-side".to_owned(),
-        message: format!("Benchmarks on one side are not judged: {}.", lists.join("; ")),
-        hint: "They are judged when both versions have them.".to_owned(),
-    })
+/// Warns before measuring of benchmarks that keep the gate from passing, so that the user can still
+/// interrupt it.
+fn announce_unjudged(unjudged: &[UnjudgedBench]) {
+    let missing: Vec<UnjudgedBench> =
+        unjudged.iter().filter(|bench| !bench.allowed).cloned().collect();
+    if !missing.is_empty() {
+        let count = pluralize(missing.len() as u64, "benchmark");
+        let message =
+            format!("not judged, so the gate cannot pass: {count}: {}", list_unjudged(&missing));
+        terminal::warning(&message);
+    }
 }
 
-/// Lists names, the first ones if they are many.
-fn list_names(names: &[String]) -> String {
-    let listed = names[..names.len().min(MAX_LISTED_NAMES)].join(", ");
-    match names.len().saturating_sub(MAX_LISTED_NAMES) {
-        0 => listed,
-        more => format!("{listed} and {more} more"),
+/// Returns whether a part of a name occurs in that of a benchmark: at its beginning if the part
+/// begins with `^`, and at its end if it ends with `$`.
+fn names_bench(part: &str, name: &str) -> bool {
+    let (part, is_start) = part.strip_prefix('^').map_or((part, false), |rest| (rest, true));
+    let (part, is_end) = part.strip_suffix('$').map_or((part, false), |rest| (rest, true));
+    match (is_start, is_end) {
+        (true, true) => name == part,
+        (true, false) => name.starts_with(part),
+        (false, true) => name.ends_with(part),
+        (false, false) => name.contains(part),
     }
 }
 
@@ -368,9 +405,10 @@ impl MetricPlan {
     fn judge(&self, values: &Values, is_last: bool) -> Vec<NumberVerdict> {
         let mut judged = Vec::new();
         for (rule, values) in self.rules.iter().zip(values) {
+            let values = without_zeros(values);
             judged.push(match self.is_screen {
-                true => rule.screen(values, self.alpha_share),
-                false => rule.judge(values, self.alpha_share, is_last),
+                true => rule.screen(&values, self.alpha_share),
+                false => rule.judge(&values, self.alpha_share, is_last),
             });
         }
         judged
@@ -379,7 +417,7 @@ impl MetricPlan {
     /// Returns the warning that the CPU time would have decided where the wall time was too noisy.
     /// It does not reveal the outcome, so a gate that is run for it has its full alpha.
     fn steadier_metric(&self, values: &Values, metrics: &[RunMetric]) -> Option<Warning> {
-        let wall = self.metrics.iter().position(|metric| metric.is(&MetricSpec::Wall))?;
+        let wall = self.metrics.iter().position(ProgramMetric::is_wall)?;
         let cpu = self.measured.get(self.metrics.len())?;
         let is_noisy = metrics[wall].judged.reason == Some(Reason::TooNoisy);
         let cpu_times = &values[self.metrics.len()];
@@ -390,6 +428,24 @@ impl MetricPlan {
             message: "The wall time varies too much here; the CPU time of these runs would have been decided.".to_owned(),
             hint: format!("Judge it with --metric {}.", cpu.name),
         })
+    }
+
+    /// Returns whether the values of a metric say nothing, because all of them are zero.
+    fn is_unresolved(metric: &ProgramMetric, values: &PairValues) -> bool {
+        let mut values = values.iter().flat_map(Sides::iter);
+        !metric.counts_from_zero() && values.all(|value| *value == 0.0)
+    }
+
+    /// Removes the metrics whose values are all zero, and returns their names.
+    fn remove_zeros(&self, metrics: &mut Vec<RunMetric>) -> Vec<String> {
+        let has_pairs = metrics.iter().any(|metric| !metric.values.is_empty());
+        let mut planned = self.metrics.iter();
+        let is_zero = |metric: &mut RunMetric| {
+            let planned = planned.next().expect("there is a plan for each metric");
+            let values: PairValues = metric.values.iter().map(|&pair| pair.into()).collect();
+            has_pairs && Self::is_unresolved(planned, &values)
+        };
+        metrics.extract_if(.., is_zero).map(|metric| metric.name).collect()
     }
 
     /// Returns the metrics of all pairs for the verdict. If the time limit ended the runs between
@@ -411,6 +467,7 @@ impl MetricPlan {
                 pairs_to_decide: judged.pairs_to_decide,
                 values: values.iter().map(|&pair| pair.into()).collect(),
             };
+            show_zeros(&mut metric);
             if is_time_over {
                 let reason = judged.reason.unwrap_or(Reason::TooFewRounds);
                 metric.judged.mark_inconclusive(Some(reason));
@@ -418,6 +475,26 @@ impl MetricPlan {
             metrics.push(metric);
         }
         metrics
+    }
+}
+
+/// Shows a median of zero, whose place another value took in the computation. Nothing has a ratio to
+/// zero.
+fn show_zeros(metric: &mut RunMetric) {
+    let median = |side: usize| {
+        let mut values: Vec<f64> = metric.values.iter().map(|pair| pair[side]).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    };
+    let is_zero = [0, 1].map(|side| median(side) == Some(0.0));
+    if is_zero[0] {
+        metric.a = 0.0;
+    }
+    if is_zero[1] {
+        metric.b = 0.0;
+    }
+    if is_zero[0] != is_zero[1] {
+        (metric.judged.ratio, metric.judged.ratio_interval) = (None, None);
     }
 }
 
@@ -485,6 +562,14 @@ impl RunLooks<'_> {
     fn take(&mut self, values: &Values, is_last: bool) {
         self.taken += 1;
         let judged = self.plan.judge(values, is_last);
-        self.outcome = Outcome::worst_of(judged.iter().map(|judged| judged.outcome));
+        let judged = judged.iter().zip(&self.plan.metrics).zip(values);
+        // Values of zero decide nothing, and more pairs would not change that.
+        let decisive =
+            judged.filter(|((_, metric), values)| !MetricPlan::is_unresolved(metric, values));
+        let mut outcomes = decisive.map(|((judged, _), _)| judged.outcome).peekable();
+        self.outcome = match outcomes.peek() {
+            Some(_) => Outcome::worst_of(outcomes),
+            None => Outcome::Pass,
+        };
     }
 }

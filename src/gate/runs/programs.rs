@@ -1,5 +1,6 @@
 //! Runs two programs in pairs and collects metrics of their whole runs.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,11 +10,13 @@ use cli::time::format_time;
 use cli::units::{format_exact_duration, to_signed_ns};
 use engine::measure::benches::{BenchRequest, RunLength};
 use engine::measure::child::{self, ProgramFault, RunFailure, RunRequest, Series};
-use engine::measure::metric::{self, MetricSpec, ProgramMetric, RunValues};
+use engine::measure::metric::{
+    self, MetricSpec, ProgramMetric, ResolvedRun, RunValues, UnjudgedNumber,
+};
 use engine::measure::pair_turns::{PairTurn, pair_turns};
 use engine::program::Program;
 use engine::scenario::RoundLength;
-use files::gate::verdict::{LeftOverProcesses, RunPlan};
+use files::gate::verdict::{LeftOverProcesses, RunPlan, UnjudgedBench, UnjudgedReason};
 use jitterstat::gate::decision::{ALPHA, FLOOR_NS};
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::{Side, Sides};
@@ -23,6 +26,8 @@ use crate::gate::live_estimate::show_estimate;
 use crate::gate::pairs::now;
 use crate::gate::screen;
 
+/// Maximum number of benchmarks that a message lists.
+const MAX_LISTED_NAMES: usize = 10;
 /// Default tolerance of a metric, as a share.
 const DEFAULT_TOLERANCE: f64 = 0.05;
 /// Default tolerance of a tail percentile, as a share.
@@ -86,11 +91,11 @@ impl From<RunFailure> for StopReason {
     }
 }
 
-/// The metrics that both sides have.
+/// The metrics that both sides have, and the benchmarks that cannot be judged.
+#[derive(Default)]
 pub struct ResolvedMetrics {
     pub metrics: Vec<ProgramMetric>,
-    /// Names of the benchmarks that only this side has.
-    pub unpaired: Sides<Vec<String>>,
+    pub unjudged: Vec<UnjudgedBench>,
 }
 
 /// The values of one metric, pair by pair.
@@ -240,21 +245,13 @@ impl Programs {
     ///
     /// # Errors
     /// Returns an error if a side lacks a metric, the sides report different metrics, a metric is
-    /// requested twice, or the runs are too short to be judged. Benchmarks may be missing on a
-    /// side, unless nothing remains to be judged.
+    /// requested twice, the runs are too short to be judged, or nothing remains to be judged.
     pub fn resolve_metrics(&self, first_runs: &FirstRuns) -> exit::Result<ResolvedMetrics> {
-        let mut base = self.resolve_side(Side::Base, &first_runs.last)?;
-        let mut candidate = self.resolve_side(Side::Candidate, &first_runs.last)?;
-        let unpaired = Sides {
-            base: remove_unpaired(&mut base, &candidate),
-            candidate: remove_unpaired(&mut candidate, &base),
-        };
-        if candidate.is_empty() {
-            return Err(Error::usage(
-                "no benchmark is on both sides, so there is nothing to judge",
-            ));
-        }
-        let mut pairs = base.iter().zip(&candidate);
+        let base = self.resolve_side(Side::Base, &first_runs.last)?;
+        let candidate = self.resolve_side(Side::Candidate, &first_runs.last)?;
+        let is_other = |metric: &&ProgramMetric| !metric.is_bench();
+        let pairs = base.metrics.iter().filter(is_other);
+        let mut pairs = pairs.zip(candidate.metrics.iter().filter(is_other));
         if let Some((a, b)) = pairs.find(|(a, b)| !is_same_metric(a, b)) {
             return Err(usage!(
                 "the sides write different metrics: {} in {} and {} in {}",
@@ -264,18 +261,19 @@ impl Programs {
                 b.unit
             ));
         }
-        if let Some(index) = (1..base.len()).find(|&i| base[..i].contains(&base[i])) {
-            return Err(usage!("--metric names {} twice", base[index].name));
+        let metrics = &candidate.metrics;
+        if let Some(index) = (1..metrics.len()).find(|&i| metrics[..i].contains(&metrics[i])) {
+            return Err(usage!("--metric names {} twice", metrics[index].name));
+        }
+        let resolved = pair_metrics(&Sides { base, candidate });
+        if resolved.metrics.is_empty() {
+            return Err(nothing_to_judge(&resolved.unjudged));
         }
         self.check_run_time(&first_runs.last)?;
-        Ok(ResolvedMetrics { metrics: candidate, unpaired })
+        Ok(resolved)
     }
 
-    fn resolve_side(
-        &self,
-        side: Side,
-        last_runs: &Sides<RunValues>,
-    ) -> exit::Result<Vec<ProgramMetric>> {
+    fn resolve_side(&self, side: Side, last_runs: &Sides<RunValues>) -> exit::Result<ResolvedRun> {
         let name = self.sides[side].text();
         metric::resolve_metrics(&self.wanted, &last_runs[side])
             .map_err(|reason| usage!("{name}: {reason}; nothing was judged"))
@@ -333,8 +331,8 @@ impl Programs {
             }
             if let Some(pair_values) = half_pair.take_both() {
                 push_pair(&mut runs.values, pair_values);
-                let logarithms =
-                    runs.values[0].iter().map(|pair| pair.as_ref().map(|value| value.ln()));
+                let logarithms = without_zeros(&runs.values[0]).into_iter();
+                let logarithms = logarithms.map(|pair| pair.map(f64::ln));
                 show_estimate(progress, &metrics[0].name, logarithms);
                 progress.step();
             }
@@ -364,16 +362,89 @@ impl CollectedRuns {
 
 /// Adds the flags for a short run that a command lacks.
 fn with_bench_flags(program: Program, benches: &BenchRequest) -> exit::Result<Program> {
-    let arguments = benches.arguments(program.words());
-    Ok(program.with_arguments(arguments)?)
+    let words = benches.add_arguments(program.words());
+    Ok(program.with_words(words)?)
 }
 
-/// Removes the benchmarks that the other side does not have, and returns their names.
-fn remove_unpaired(metrics: &mut Vec<ProgramMetric>, others: &[ProgramMetric]) -> Vec<String> {
-    let is_unpaired = |metric: &mut ProgramMetric| {
-        metric.is_bench() && !others.iter().any(|other| other.name == metric.name)
-    };
-    metrics.extract_if(.., is_unpaired).map(|metric| metric.name).collect()
+/// Returns the metrics that both sides have. A benchmark that cannot be paired is not judged.
+fn pair_metrics(sides: &Sides<ResolvedRun>) -> ResolvedMetrics {
+    let runs = [&sides.candidate, &sides.base];
+    let metrics = runs.iter().flat_map(|run| run.metrics.iter().map(|metric| &metric.name));
+    let unjudged = runs.iter().flat_map(|run| run.unjudged.iter().map(|number| &number.name));
+    let mut seen = HashSet::new();
+    let mut resolved = ResolvedMetrics::default();
+    for name in metrics.chain(unjudged).filter(|name| seen.insert(name.as_str())) {
+        let found = sides.as_ref().map(|run| FoundMetric::find(run, name));
+        let unjudged = |reason: UnjudgedReason, side: Option<&str>, numbers: &[String]| {
+            let (name, side, numbers) = (name.clone(), side.map(str::to_owned), numbers.to_vec());
+            UnjudgedBench { name, reason, side, numbers, allowed: false }
+        };
+        let bench = match (found.base, found.candidate) {
+            (Some(FoundMetric::Judged(a)), Some(FoundMetric::Judged(b))) => {
+                if is_same_metric(a, b) {
+                    resolved.metrics.push(b.clone());
+                    continue;
+                }
+                unjudged(UnjudgedReason::OtherUnit, None, &[])
+            }
+            (_, None) => unjudged(UnjudgedReason::OneSide, Some("a"), &[]),
+            (None, _) => unjudged(UnjudgedReason::OneSide, Some("b"), &[]),
+            (Some(FoundMetric::Unjudged(a)), Some(FoundMetric::Judged(_))) => {
+                unjudged(a.reason, Some("a"), &a.numbers)
+            }
+            (Some(FoundMetric::Unjudged(a)), Some(FoundMetric::Unjudged(b)))
+                if a.reason == b.reason =>
+            {
+                unjudged(b.reason, None, &b.numbers)
+            }
+            (_, Some(FoundMetric::Unjudged(b))) => unjudged(b.reason, Some("b"), &b.numbers),
+        };
+        resolved.unjudged.push(bench);
+    }
+    resolved.unjudged.sort_by(|a, b| a.name.cmp(&b.name));
+    resolved
+}
+
+/// A metric that a side has, or cannot be judged by.
+enum FoundMetric<'a> {
+    Judged(&'a ProgramMetric),
+    Unjudged(&'a UnjudgedNumber),
+}
+
+impl<'a> FoundMetric<'a> {
+    fn find(run: &'a ResolvedRun, name: &str) -> Option<Self> {
+        let metric = run.metrics.iter().find(|metric| metric.name == name);
+        let number = run.unjudged.iter().find(|number| number.name == name);
+        metric.map(Self::Judged).or(number.map(Self::Unjudged))
+    }
+}
+
+/// Returns the error that no benchmark can be judged.
+fn nothing_to_judge(unjudged: &[UnjudgedBench]) -> Error {
+    if unjudged.iter().all(|bench| bench.reason == UnjudgedReason::OneSide) {
+        return Error::usage("no benchmark is on both sides, so there is nothing to judge");
+    }
+    usage!("no benchmark can be judged: {}", list_unjudged(unjudged))
+}
+
+/// Lists benchmarks with the reasons why they are not judged, the first ones if they are many.
+pub fn list_unjudged(unjudged: &[UnjudgedBench]) -> String {
+    let entries: Vec<String> =
+        unjudged.iter().map(|bench| format!("{} ({bench})", bench.name)).collect();
+    let listed = entries[..entries.len().min(MAX_LISTED_NAMES)].join(", ");
+    match entries.len().saturating_sub(MAX_LISTED_NAMES) {
+        0 => listed,
+        more => format!("{listed} and {more} more"),
+    }
+}
+
+/// Replaces the zeros of a metric, which have no logarithm, by a value far below all others.
+pub fn without_zeros(values: &PairValues) -> PairValues {
+    const ZERO_FACTOR: f64 = 1e-3;
+    let positive = values.iter().flat_map(Sides::iter).copied().filter(|value| *value > 0.0);
+    let smallest = positive.min_by(f64::total_cmp).unwrap_or(1.0);
+    let replace = |value: f64| if value > 0.0 { value } else { smallest * ZERO_FACTOR };
+    values.iter().map(|pair| pair.map(replace)).collect()
 }
 
 fn is_same_metric(a: &ProgramMetric, b: &ProgramMetric) -> bool {

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use cli::amount::format_amount;
+use cli::printable::to_printable_line;
 use cli::time::{format_duration, format_rate, format_time};
 use cli::units::format_rounded_duration;
 use cli::words::{group_digits, pluralize};
 use files::gate::verdict::{
     BaselineMetric, BaselineVerdict, LimitCheck, Metric, Mode, PairVerdict, RateBounds, RunMetric,
-    RunsVerdict, Verdict,
+    RunsVerdict, UnjudgedBench, Verdict,
 };
 use jitterstat::gate::decision::{Outcome, Reason};
 use render::document::Document;
@@ -17,7 +18,7 @@ use crate::gate::args::MAX_PAIRS;
 use crate::gate::text::formats::table;
 use crate::gate::text::metric_row::MetricView;
 use crate::gate::text::{
-    Explanation, PercentileLift, RenderedVerdict, Row, Section, Title, format_change,
+    Explanation, PercentileLift, RenderedVerdict, Row, Section, Title, UnjudgedRow, format_change,
     format_confidence, format_option, format_range,
 };
 
@@ -57,6 +58,7 @@ fn pair_section(verdict: &PairVerdict) -> Section {
         measured: format!("{pairs} pairs of rounds {mode}, {looks}, {seconds:.1}s"),
         sides: verdict.sides.clone(),
         lifts,
+        unjudged: Vec::new(),
         advice: pair_advice(verdict),
     }
 }
@@ -162,8 +164,9 @@ fn runs_section(verdict: &RunsVerdict) -> Section {
     let looks = pluralize(verdict.looks_taken, "look");
     let row = |metric: &RunMetric| {
         let medians = [metric.a, metric.b].map(|value| format_amount(value, &metric.unit));
-        let view = MetricView { name: &metric.name, judged: &metric.judged, lift: None };
-        view.row(b, &metric.name, medians.into())
+        let name = &to_printable_line(&metric.name);
+        let view = MetricView { name, judged: &metric.judged, lift: None };
+        view.row(b, name, medians.into())
     };
     Section {
         title: Title::from_sides(a, b),
@@ -174,7 +177,17 @@ fn runs_section(verdict: &RunsVerdict) -> Section {
         sides: Vec::new(),
         notes: Vec::new(),
         lifts: Vec::new(),
+        unjudged: verdict.unjudged.iter().map(|bench| unjudged_row(bench, b)).collect(),
         advice: runs_advice(verdict),
+    }
+}
+
+fn unjudged_row(bench: &UnjudgedBench, class: &str) -> UnjudgedRow {
+    UnjudgedRow {
+        name: to_printable_line(&bench.name),
+        class: class.to_owned(),
+        explanation: bench.to_string(),
+        is_allowed: bench.allowed,
     }
 }
 
@@ -236,6 +249,7 @@ fn baseline_section(verdict: &BaselineVerdict) -> Section {
         notes: Vec::new(),
         sides: verdict.sides.clone(),
         lifts,
+        unjudged: Vec::new(),
         advice: (verdict.reason == Some(Reason::TooNoisy)).then(|| baseline_advice(verdict)),
     }
 }
@@ -266,6 +280,7 @@ fn limit_sections(checks: &[LimitCheck]) -> Vec<Section> {
             measured: String::new(),
             sides: Vec::new(),
             lifts: Vec::new(),
+            unjudged: Vec::new(),
             advice: limit_advice(&values),
         });
     }
@@ -283,6 +298,7 @@ fn limit_sections(checks: &[LimitCheck]) -> Vec<Section> {
             measured: String::new(),
             sides: Vec::new(),
             lifts: Vec::new(),
+            unjudged: Vec::new(),
             advice: limit_advice(&rates),
         });
     }

@@ -8,7 +8,9 @@ use render::formats::{Format, Offer, Rendering};
 use render::report::fitness;
 
 use crate::gate::text::sarif::sarif;
-use crate::gate::text::{RenderedVerdict, Row, Title, junit, outcome_word, verdict_sentence};
+use crate::gate::text::{
+    RenderedVerdict, Row, Title, UnjudgedRow, junit, outcome_word, verdict_sentence,
+};
 
 pub const FORMATS: [Offer<RenderedVerdict>; 6] = [
     (Format::Table, |rendered| Ok(Rendering::terminal(&document(rendered), terminal::columns()))),
@@ -33,6 +35,9 @@ fn document(rendered: &RenderedVerdict) -> Document {
             Title::Subject(subject) => document.section(subject),
         }
         document.table(table(section.key_heading, &section.headings, &section.rows, word));
+        if !section.unjudged.is_empty() {
+            document.table(unjudged_table(&section.unjudged));
+        }
         let measured = [section.measured.clone()];
         let notes = section.notes.iter().cloned().chain(measured);
         document.notes(notes.chain(section.side_summaries()));
@@ -49,6 +54,16 @@ fn document(rendered: &RenderedVerdict) -> Document {
         document.code(failure);
     }
     document
+}
+
+/// Returns benchmarks that were not judged as a table.
+fn unjudged_table(rows: &[UnjudgedRow]) -> Table {
+    let mut table = Table::new(["not judged", "reason"], 1).with_words_last();
+    for row in rows {
+        let allowed = if row.is_allowed { " (allowed)" } else { "" };
+        table.row([row.name.clone(), format!("{}{allowed}", row.explanation)]);
+    }
+    table
 }
 
 /// Returns judged numbers as a table. `words` returns the word for an outcome.

@@ -4,17 +4,21 @@
 
 use std::fmt::Write;
 
+use cli::printable::to_printable_line;
 use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
 
-use crate::gate::text::{RenderedVerdict, Row};
+use crate::gate::text::{RenderedVerdict, Row, UnjudgedRow};
 
 pub fn render(rendered: &RenderedVerdict) -> String {
     let RenderedVerdict { verdict, sections } = rendered;
     let rows: Vec<&Row> = sections.iter().flat_map(|section| &section.rows).collect();
+    let unjudged: Vec<&UnjudgedRow> =
+        sections.iter().flat_map(|section| &section.unjudged).collect();
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    text += &format_suite_tag(verdict, &rows);
+    text += &format_suite_tag(verdict, &rows, unjudged.len());
     text.extend(rows.into_iter().map(format_case));
+    text.extend(unjudged.into_iter().map(format_unjudged));
     if let Some(failure) = &verdict.failure {
         let case = "  <testcase classname=\"osjitter.gate\" name=\"measuring\"";
         let message = escape_attribute(failure);
@@ -24,15 +28,15 @@ pub fn render(rendered: &RenderedVerdict) -> String {
     text
 }
 
-fn format_suite_tag(verdict: &Verdict, rows: &[&Row]) -> String {
+fn format_suite_tag(verdict: &Verdict, rows: &[&Row], unjudged: usize) -> String {
     let count =
         |is_counted: fn(Outcome) -> bool| rows.iter().filter(|row| is_counted(row.verdict)).count();
     let errors = usize::from(verdict.failure.is_some());
     format!(
         "<testsuite name=\"osjitter gate\" tests=\"{}\" failures=\"{}\" skipped=\"{}\" errors=\"{errors}\" time=\"{:.3}\">\n",
-        rows.len() + errors,
+        rows.len() + unjudged + errors,
         count(|outcome| matches!(outcome, Outcome::Regressed | Outcome::LimitBroken)),
-        count(|outcome| outcome == Outcome::Inconclusive),
+        count(|outcome| outcome == Outcome::Inconclusive) + unjudged,
         verdict.duration_ns as f64 / 1e9
     )
 }
@@ -50,17 +54,22 @@ fn format_case(row: &Row) -> String {
     }
 }
 
-/// Escapes the value of an XML attribute. XML does not allow most control characters, so they
-/// become spaces.
+fn format_unjudged(row: &UnjudgedRow) -> String {
+    let (class, name) = (escape_attribute(&row.class), escape_attribute(&row.name));
+    let message = escape_attribute(&format!("not judged: {}", row.explanation));
+    let tag = format!("  <testcase classname=\"osjitter.gate.{class}\" name=\"{name}\"");
+    format!("{tag}><skipped message=\"{message}\"/></testcase>\n")
+}
+
+/// Escapes the value of an XML attribute. XML does not allow most control characters.
 fn escape_attribute(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in to_printable_line(text).chars() {
         match c {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            c if c.is_control() => escaped.push(' '),
             c => escaped.push(c),
         }
     }

@@ -20,11 +20,16 @@ impl MetricView<'_> {
     /// the test case in JUnit.
     pub fn row(&self, class: &str, case: &str, mut cells: Vec<String>) -> Row {
         let JudgedNumber { ratio, ratio_interval, tolerated_ratio, .. } = *self.judged;
+        let has_ratio = ratio.is_some();
         let ratio = format_option(ratio, format_change);
         let interval =
             format_option(ratio_interval, |[low, high]| format_range(low, high, format_change));
         let tolerated = format_tolerance(tolerated_ratio);
-        let change = format!("{} {ratio} ({interval})", self.name);
+        // Decided without a ratio: a change from or to zero.
+        let change = match has_ratio || self.judged.is_inconclusive() {
+            true => format!("{} {ratio} ({interval})", self.name),
+            false => format!("{}, which is zero on one side,", self.name),
+        };
         let explanation = self.explanation(&change, &tolerated);
         cells.extend([ratio, interval, tolerated]);
         Row {

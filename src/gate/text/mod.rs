@@ -39,8 +39,19 @@ pub struct Section {
     /// Conditions of each side during the measurement.
     pub sides: Vec<Side>,
     pub lifts: Vec<PercentileLift>,
+    /// Benchmarks that ran and were not judged.
+    pub unjudged: Vec<UnjudgedRow>,
     /// How an inconclusive answer could be decided.
     pub advice: Option<String>,
+}
+
+/// A benchmark that ran and was not judged.
+pub struct UnjudgedRow {
+    pub name: String,
+    /// Class of the test case in JUnit.
+    pub class: String,
+    pub explanation: String,
+    pub is_allowed: bool,
 }
 
 /// The title of a section.
@@ -174,15 +185,34 @@ pub fn verdict_sentence(verdict: &Verdict, sections: &[Section]) -> String {
     let mut text = format!("verdict: {word}");
     if let Some(reason @ (Reason::Interrupted | Reason::NotMeasured)) = verdict.reason {
         let _ = write!(text, ": {}", reason);
+    } else if verdict.reason == Some(Reason::NotJudged) {
+        text += &unjudged_names(sections);
     } else {
         text += &deciding_rows(verdict.verdict, sections);
     }
     let advice = advice(sections);
     if verdict.verdict == Outcome::Inconclusive && (verdict.screen || advice.is_empty()) {
-        let reason = if verdict.screen { Some(Reason::NotClear) } else { verdict.reason };
+        let is_unjudged = verdict.reason == Some(Reason::NotJudged);
+        let is_unclear = verdict.screen && !is_unjudged;
+        let reason = if is_unclear { Some(Reason::NotClear) } else { verdict.reason };
         text += &prefix_or_empty("; ", reason.map(reason_remedy));
     }
     text + &advice
+}
+
+/// Names the benchmarks that were not judged, the first ones if they are many.
+fn unjudged_names(sections: &[Section]) -> String {
+    const MAX_NAMES: usize = 4;
+    let rows = sections.iter().flat_map(|section| &section.unjudged);
+    let names: Vec<&str> =
+        rows.filter(|row| !row.is_allowed).map(|row| row.name.as_str()).collect();
+    let count = pluralize(names.len() as u64, "benchmark");
+    let listed = names[..names.len().min(MAX_NAMES)].join(", ");
+    let others = if names.len() > MAX_NAMES { " and others" } else { "" };
+    match names.len() {
+        0 => ": no benchmark was judged".to_owned(),
+        _ => format!(": {count} not judged: {listed}{others}"),
+    }
 }
 
 /// Returns the remedy for a reason, for an inconclusive answer without advice of its own.
@@ -196,6 +226,7 @@ pub fn reason_remedy(reason: Reason) -> &'static str {
         Reason::TooFewTicks => "more ticks would decide it: longer rounds with --round-ticks",
         Reason::Interrupted => "run it again, and to its end",
         Reason::NotMeasured => "remove the cause of the failure, and run it again",
+        Reason::NotJudged => "name those that may remain so with --allow-unjudged",
     }
 }
 
@@ -277,6 +308,7 @@ mod tests {
             sides: Vec::new(),
             notes: Vec::new(),
             lifts: Vec::new(),
+            unjudged: Vec::new(),
             advice: None,
         }
     }
@@ -294,6 +326,7 @@ mod tests {
             (Reason::TooFewTicks, "--round-ticks"),
             (Reason::Interrupted, "run it again"),
             (Reason::NotMeasured, "the cause of the failure"),
+            (Reason::NotJudged, "--allow-unjudged"),
         ];
         for (reason, remedy) in remedies {
             verdict.reason = Some(reason);

@@ -2,12 +2,13 @@
 //!
 //! Regressions, broken limits and inconclusive numbers are findings; numbers that passed are not.
 
+use cli::printable::to_printable_line;
 use files::file::to_indented_json;
 use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
 use serde_json::{Value, json};
 
-use crate::gate::text::{Row, Section};
+use crate::gate::text::{Row, Section, UnjudgedRow};
 
 const PAGE: &str = "https://github.com/osjitter/osjitter/blob/main/docs/src/gate.md";
 
@@ -19,7 +20,7 @@ struct Rule {
     description: &'static str,
 }
 
-const RULES: [Rule; 3] = [
+const RULES: [Rule; 4] = [
     Rule {
         outcome: Outcome::Regressed,
         id: "regressed",
@@ -39,12 +40,22 @@ const RULES: [Rule; 3] = [
         level: "none",
         description: "The measurement does not settle the question.",
     },
+    UNJUDGED,
 ];
+
+const UNJUDGED: Rule = Rule {
+    outcome: Outcome::Inconclusive,
+    id: "not-judged",
+    level: "none",
+    description: "A benchmark ran and was not judged.",
+};
 
 /// Renders a verdict as a SARIF document.
 pub fn sarif(verdict: &Verdict, sections: &[Section]) -> String {
     let rules: Vec<Value> = RULES.iter().map(rule_json).collect();
-    let results: Vec<Value> = sections.iter().flat_map(|s| &s.rows).filter_map(finding).collect();
+    let mut results: Vec<Value> =
+        sections.iter().flat_map(|s| &s.rows).filter_map(row_finding).collect();
+    results.extend(sections.iter().flat_map(|s| &s.unjudged).map(unjudged_finding));
     let mut invocation = json!({ "executionSuccessful": verdict.failure.is_none() });
     if let Some(failure) = &verdict.failure {
         invocation["toolExecutionNotifications"] =
@@ -77,16 +88,28 @@ fn rule_json(rule: &Rule) -> Value {
     })
 }
 
-fn finding(row: &Row) -> Option<Value> {
+fn row_finding(row: &Row) -> Option<Value> {
     let index = RULES.iter().position(|rule| rule.outcome == row.verdict)?;
-    let Rule { outcome, id, level, .. } = RULES[index];
-    let name = format!("{}.{}", row.class, row.case);
-    Some(json!({
+    let kind = if row.verdict == Outcome::Inconclusive { "open" } else { "fail" };
+    Some(finding(index, kind, &format!("{}.{}", row.class, row.case), &row.detail()))
+}
+
+fn unjudged_finding(row: &UnjudgedRow) -> Value {
+    let index = RULES.iter().position(|rule| rule.id == UNJUDGED.id).unwrap_or_default();
+    let kind = if row.is_allowed { "informational" } else { "open" };
+    let name = format!("{}.{}", row.class, row.name);
+    finding(index, kind, &name, &format!("not judged: {}", row.explanation))
+}
+
+fn finding(rule_index: usize, kind: &str, name: &str, detail: &str) -> Value {
+    let Rule { id, level, .. } = RULES[rule_index];
+    let (name, detail) = (to_printable_line(name), to_printable_line(detail));
+    json!({
         "ruleId": id,
-        "ruleIndex": index,
-        "kind": if outcome == Outcome::Inconclusive { "open" } else { "fail" },
+        "ruleIndex": rule_index,
+        "kind": kind,
         "level": level,
-        "message": { "text": format!("{}: {}", name, row.detail()) },
+        "message": { "text": format!("{name}: {detail}") },
         // Code scanning requires a location. A measured number has none in the source, so the
         // finding points to the verdict.
         "locations": [{
@@ -94,5 +117,5 @@ fn finding(row: &Row) -> Option<Value> {
             "logicalLocations": [{ "fullyQualifiedName": name }],
         }],
         "partialFingerprints": { "osjitterGate/v1": format!("{id}/{name}") },
-    }))
+    })
 }

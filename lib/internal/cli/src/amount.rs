@@ -4,12 +4,18 @@ use crate::time::format_fractional_time;
 
 /// Formats a value and its unit with three significant digits.
 pub fn format_amount(value: f64, unit: &str) -> String {
-    let (size, with_unit) = (value.abs(), |text: String| format!("{text} {unit}"));
+    let size = value.abs();
+    let with_unit = |text: String| match unit {
+        "" => text,
+        unit => format!("{text} {unit}"),
+    };
     match unit {
+        _ if value == 0.0 => with_unit("0".to_owned()),
         "ns" => format_fractional_time(value),
         "bytes" if size >= 1024.0 * 1024.0 => format!("{:.1} MiB", value / 1024.0 / 1024.0),
         "bytes" => format!("{value:.0} bytes"),
         "instructions" if size >= 1e6 => format!("{:.2} M instructions", value / 1e6),
+        _ if size < 1e-6 => with_unit(format!("{value:.2e}")),
         _ if size >= 100.0 => with_unit(format!("{value:.0}")),
         _ => {
             with_unit(format!("{value:.*}", (2.0 - size.log10().floor()).clamp(0.0, 12.0) as usize))
@@ -38,6 +44,21 @@ pub fn format_ratio_with_interval(ratio: f64, interval: Option<[f64; 2]>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn amounts_of_any_size_are_shown() {
+        for (value, unit, expected) in [
+            (3.0e-5, "J", "0.0000300 J"),
+            (3.2e-9, "J", "3.20e-9 J"),
+            (1.5, "", "1.50"),
+            (0.0, "allocs/op", "0 allocs/op"),
+            (0.0, "ns", "0 ns"),
+            (123_456.7, "MB/s", "123457 MB/s"),
+            (400.0, "ns", "400 ns"),
+        ] {
+            assert_eq!(format_amount(value, unit), expected);
+        }
+    }
 
     #[test]
     fn ratios_have_three_digits() {

@@ -140,13 +140,12 @@ impl Program {
         self.meter.as_deref()
     }
 
-    /// Adds arguments to the end of the command line.
+    /// Replaces the program and its arguments.
     ///
     /// # Errors
     ///
-    /// Returns an error if an argument contains a NUL byte.
-    pub fn with_arguments(self, arguments: Vec<String>) -> Result<Self, ProgramError> {
-        let words = [self.words.clone(), arguments].concat();
+    /// Returns an error if there is no program, or if a word contains a NUL byte.
+    pub fn with_words(self, words: Vec<String>) -> Result<Self, ProgramError> {
         let Self { text, words, .. } = Self::from_words(words)?;
         Ok(Self { text, words, ..self })
     }

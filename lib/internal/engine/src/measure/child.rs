@@ -10,7 +10,7 @@ mod session;
 mod stderr_tail;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,9 +19,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use cli::printable::to_printable;
 use jitterstat::series;
 
 use crate::machine::os::{self, ProcessTreeExit, StartedTree, TreeUsage};
+use crate::measure::benches::{CriterionServer, ENV_CRITERION_PORT};
 use crate::measure::scratch::ScratchDirectory;
 use crate::measure::supervisor;
 use crate::program::Program;
@@ -45,6 +47,8 @@ const SERIES_NAME: &str = "series";
 const STDOUT_NAME: &str = "stdout";
 /// Name of the directory of Criterion, in the directory of a run.
 const CRITERION_NAME: &str = "criterion";
+/// Size of the end of standard output that a message quotes.
+const MAX_QUOTE_BYTES: u64 = 400;
 /// A round hangs if it takes longer than its length times this factor, plus the minimum.
 const HANG_FACTOR: u32 = 10;
 /// Time limit of a round of no length.
@@ -231,6 +235,24 @@ pub fn run(
     run_prepared(program, request, stop, |_| ())
 }
 
+/// Runs benchmarks once. Criterion reports to the server, if there is one.
+///
+/// # Errors
+///
+/// Returns an error if [`run`] does.
+pub fn run_benches(
+    program: &Program,
+    request: RunRequest,
+    server: Option<&CriterionServer>,
+    stop: &AtomicBool,
+) -> Result<CompletedRun, RunFailure> {
+    let request = RunRequest { series: Series::Benches, ..request };
+    run_prepared(program, request, stop, |command| match server {
+        Some(server) => drop(command.env(ENV_CRITERION_PORT, server.port().to_string())),
+        None => drop(command.env_remove(ENV_CRITERION_PORT)),
+    })
+}
+
 /// Like [`run`]; `adjust` changes the command before it is started.
 fn run_prepared(
     program: &Program,
@@ -255,10 +277,31 @@ fn run_prepared(
     let exited = exited?;
     if !exit.status.success() {
         let (status, stderr) = (exit.status, tail.map(StderrTail::quote).unwrap_or_default());
-        return Err(RunFailure::new(program, ProgramFault::ExitStatus { status, stderr }));
+        let fault = match request.series {
+            Series::Benches => {
+                let stdout = quote_tail(&run.scratch_path.join(STDOUT_NAME));
+                ProgramFault::Harness { status, stderr, stdout, cause: None }
+            }
+            _ => ProgramFault::ExitStatus { status, stderr },
+        };
+        return Err(RunFailure::new(program, fault));
     }
     let wall = exited.saturating_duration_since(started);
     Ok(CompletedRun { run, started, wall, usage: exit.usage, stderr_tail: tail })
+}
+
+/// Quotes the end of a file that a program wrote, as far as it can be read.
+fn quote_tail(path: &Path) -> String {
+    let read_tail = || {
+        let mut file = os::open_regular(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(MAX_QUOTE_BYTES)))?;
+        let mut tail = Vec::new();
+        file.take(MAX_QUOTE_BYTES).read_to_end(&mut tail)?;
+        Ok::<Vec<u8>, io::Error>(tail)
+    };
+    let tail = read_tail().unwrap_or_default();
+    to_printable(String::from_utf8_lossy(&tail).trim())
 }
 
 /// Creates the command of a measured run.

@@ -4,19 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::TypedValueParser;
+use files::gate::verdict::UnjudgedReason;
 use jitterstat::gate::round::{tail_name, tail_quantile};
 use jitterstat::series::{Better, Metric};
 
 use crate::machine::os::{self, Instructions, TreeUsage};
-use crate::measure::benches::{BenchFormat, BenchOutput, BenchRequest, BenchResult, RunLength};
-use crate::measure::child::{self, ProgramFault, RunFailure, RunRequest, Series};
+use crate::measure::benches::{
+    BenchFormat, BenchNumber, BenchOutput, BenchOutputError, BenchRequest, BenchResult,
+    CriterionServer, KnownCause, RunLength,
+};
+use crate::measure::child::{self, CompletedRun, ProgramFault, RunFailure, RunRequest, RunStep};
 use crate::measure::metric_error::{CountUnavailable, MetricError};
 use crate::measure::{program_output, supervisor};
 use crate::program::Program;
 use cli::completion::{plain_values, with_examples};
 
-/// Minimum of the CPU time. A smaller one has no meaningful logarithm.
-const MIN_CPU_NS: u64 = 1_000;
 /// Maximum factor between the sample counts of a run and the first run. A larger difference means
 /// that the runs are not comparable.
 const MAX_COUNT_FACTOR: u64 = 2;
@@ -30,15 +32,45 @@ pub enum MetricSpec {
     MaxRss,
     /// Instructions executed in user mode.
     Instructions,
-    /// The time of each benchmark of a harness that its filter selects, or of all.
-    Bench(BenchFormat, Option<String>),
+    /// A number of each benchmark of a harness.
+    Bench(BenchSpec),
     /// A metric that the program writes: its value, the median and the tail of its samples, or the
     /// given percentile.
     Custom(String, Option<f64>),
 }
 
+/// Benchmarks of a harness, and which of their numbers is judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BenchSpec {
+    pub format: BenchFormat,
+    /// Name of the number; `None` for the time.
+    pub number: Option<String>,
+    /// Filter of the harness; `None` for all benchmarks.
+    pub filter: Option<String>,
+}
+
+impl BenchSpec {
+    /// Returns the time of all benchmarks.
+    pub fn all(format: BenchFormat) -> Self {
+        Self { format, number: None, filter: None }
+    }
+
+    fn number(&self) -> &str {
+        self.number.as_deref().unwrap_or(self.format.default_number())
+    }
+
+    /// Returns the name of the number of a benchmark. The time has the name of its benchmark.
+    fn metric_name(&self, bench: &str) -> String {
+        match self.number() == self.format.default_number() {
+            true => bench.to_owned(),
+            false => format!("{bench}:{}", self.number()),
+        }
+    }
+}
+
 impl MetricSpec {
-    /// Parses `wall`, `latency`, `latency:p99`, `criterion` or `criterion:FILTER`.
+    /// Parses `wall`, `latency`, `latency:p99`, `criterion`, `criterion:FILTER`, `go.allocs/op` or
+    /// `go.allocs/op:FILTER`.
     pub fn parse(text: &str) -> Result<Self, MetricError> {
         match text {
             "wall" => Ok(Self::Wall),
@@ -50,16 +82,28 @@ impl MetricSpec {
         }
     }
 
-    /// Parses a harness with its filter. Returns `None` if the name is not that of a harness.
+    /// Parses a harness with its number and filter. Returns `None` if the name is not that of a
+    /// harness.
     fn parse_bench(text: &str) -> Option<Result<Self, MetricError>> {
         let (name, filter) = match text.split_once(':') {
-            Some((name, filter)) => (name, Some(filter)),
+            Some((name, filter)) => (name, Some(filter.to_owned())),
             None => (text, None),
         };
-        let format: BenchFormat = name.parse().ok()?;
-        Some(match filter {
-            Some("") => Err(MetricError::EmptyBench(format)),
-            filter => Ok(Self::Bench(format, filter.map(str::to_owned))),
+        let (harness, number) = match name.split_once('.') {
+            Some((harness, number)) => (harness, Some(number.to_owned())),
+            None => (name, None),
+        };
+        let format: BenchFormat = harness.parse().ok()?;
+        let is_unknown = |number: &String| {
+            number.is_empty()
+                || format.known_numbers().is_some_and(|known| !known.contains(&&**number))
+        };
+        Some(match (&number, &filter) {
+            (_, Some(filter)) if filter.is_empty() => Err(MetricError::EmptyBench(format)),
+            (Some(number), _) if is_unknown(number) => {
+                Err(MetricError::UnknownNumber { format, number: number.clone() })
+            }
+            _ => Ok(Self::Bench(BenchSpec { format, number, filter })),
         })
     }
 
@@ -100,22 +144,30 @@ pub fn bench_request(
     specs: &[MetricSpec],
     length: RunLength,
 ) -> Result<Option<BenchRequest>, MetricError> {
-    let mut benches = specs.iter().filter_map(|spec| match spec {
-        MetricSpec::Bench(format, filter) => Some((*format, filter.clone())),
-        _ => None,
-    });
-    let Some((format, filter)) = benches.next() else { return Ok(None) };
-    let mut filters = vec![filter];
-    for (other, filter) in benches {
-        if other != format {
-            return Err(MetricError::SeveralHarnesses { first: format, other });
-        }
-        filters.push(filter);
+    let benches: Vec<&BenchSpec> = bench_specs(specs).collect();
+    let Some(first) = benches.first() else { return Ok(None) };
+    let format = first.format;
+    if let Some(other) = benches.iter().find(|spec| spec.format != format) {
+        return Err(MetricError::SeveralHarnesses { first: format, other: other.format });
     }
     // A harness without a filter runs everything.
-    let filters: Option<Vec<String>> = filters.into_iter().collect();
-    let filters = filters.unwrap_or_default();
-    Ok(Some(BenchRequest { format, filters, length }))
+    let filters: Option<Vec<String>> = benches.iter().map(|spec| spec.filter.clone()).collect();
+    let mut filters = filters.unwrap_or_default();
+    filters.dedup();
+    let mut numbers: Vec<String> = Vec::new();
+    for spec in benches {
+        if !numbers.iter().any(|number| number == spec.number()) {
+            numbers.push(spec.number().to_owned());
+        }
+    }
+    Ok(Some(BenchRequest { format, numbers, filters, length }))
+}
+
+fn bench_specs(specs: &[MetricSpec]) -> impl Iterator<Item = &BenchSpec> {
+    specs.iter().filter_map(|spec| match spec {
+        MetricSpec::Bench(spec) => Some(spec),
+        _ => None,
+    })
 }
 
 /// A metric with one value per run.
@@ -125,9 +177,41 @@ pub struct ProgramMetric {
     pub name: String,
     pub unit: String,
     pub higher_is_better: bool,
-    spec: MetricSpec,
+    source: MetricSource,
     /// Number of samples in the first run.
     samples: u64,
+}
+
+/// The part of a run that contains a metric.
+#[derive(Clone, Debug, PartialEq)]
+enum MetricSource {
+    Wall,
+    Cpu,
+    MaxRss,
+    Instructions,
+    /// A number of a benchmark.
+    Bench {
+        bench: String,
+        number: String,
+    },
+    /// A metric of the program, at a percentile.
+    Custom(String, Option<f64>),
+}
+
+/// The metrics of a run that can be judged, and the benchmarks that cannot.
+#[derive(Debug, Default)]
+pub struct ResolvedRun {
+    pub metrics: Vec<ProgramMetric>,
+    pub unjudged: Vec<UnjudgedNumber>,
+}
+
+/// A benchmark that cannot be judged by a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnjudgedNumber {
+    pub name: String,
+    pub reason: UnjudgedReason,
+    /// Other numbers that its harness reports.
+    pub numbers: Vec<String>,
 }
 
 /// Values of a run.
@@ -155,8 +239,10 @@ pub fn run(
     // The counter would count it as the next program. An error is returned by the run.
     let _ = supervisor::start();
     let counter = specs.contains(&MetricSpec::Instructions).then(Instructions::for_next_program);
-    let series = if benches.is_some() { Series::Benches } else { request.series };
-    let run = child::run(program, RunRequest { series, ..request }, stop)?;
+    let BenchRun { run, benches } = match benches {
+        Some(benches) => run_benches(program, benches, request, stop)?,
+        None => BenchRun { run: child::run(program, request, stop)?, benches: Vec::new() },
+    };
     let instructions = match counter {
         None => Ok(0),
         Some(Ok(counter)) => {
@@ -171,13 +257,44 @@ pub fn run(
         true => program_output::read_metrics(program, &output)?,
         false => Vec::new(),
     };
-    let benches = benches.map_or(Ok(Vec::new()), |benches| {
-        let (stdout, criterion_home) = (&run.stdout_path(), &run.criterion_path());
-        benches.read(&BenchOutput { stdout, criterion_home })
-    });
-    let benches =
-        benches.map_err(|error| RunFailure::new(program, ProgramFault::Benches(error)))?;
     Ok(RunValues { wall: run.wall, usage: run.usage, instructions, custom, benches })
+}
+
+/// A run with its benchmarks.
+struct BenchRun {
+    run: CompletedRun,
+    benches: Vec<BenchResult>,
+}
+
+/// Runs benchmarks once.
+///
+/// # Errors
+///
+/// Returns an error, with its cause if it is known, if the run fails, its output is not that of the
+/// harness, or it has no benchmark.
+fn run_benches(
+    program: &Program,
+    benches: &BenchRequest,
+    request: RunRequest,
+    stop: &std::sync::atomic::AtomicBool,
+) -> Result<BenchRun, RunFailure> {
+    let is_criterion = benches.format == BenchFormat::Criterion;
+    let server = is_criterion.then(CriterionServer::start).transpose();
+    let server = server.map_err(|error| RunFailure::from_system(program, RunStep::Start, error))?;
+    let run = child::run_benches(program, request, server.as_ref(), stop);
+    let talk = server.map(CriterionServer::stop);
+    let find_cause =
+        |written: &str| KnownCause::find(benches.format, program.words(), written, talk.as_ref());
+    let run = run.map_err(|failure| failure.with_cause(find_cause))?;
+    let (stdout, criterion_home) = (&run.stdout_path(), &run.criterion_path());
+    let output = BenchOutput { stdout, criterion_home, criterion_talk: talk.as_ref() };
+    let read = benches.read(&output).and_then(|read| match read.is_empty() {
+        true => Err(BenchOutputError::NoBench(benches.format)),
+        false => Ok(read),
+    });
+    let with_cause = |error| ProgramFault::Benches { error, cause: find_cause("") };
+    let benches = read.map_err(|error| RunFailure::new(program, with_cause(error)))?;
+    Ok(BenchRun { run, benches })
 }
 
 /// Resolves the specified metrics by the values of the first run.
@@ -188,46 +305,94 @@ pub fn run(
 pub fn resolve_metrics(
     specs: &[MetricSpec],
     first: &RunValues,
-) -> Result<Vec<ProgramMetric>, MetricError> {
+) -> Result<ResolvedRun, MetricError> {
+    let mut resolved = ResolvedRun::default();
     let mut metrics = Vec::new();
     for spec in specs {
         match spec {
-            MetricSpec::Wall => metrics.push(system_metric(spec, "wall", "ns")),
-            MetricSpec::Cpu => metrics.push(system_metric(spec, "cpu", "ns")),
+            MetricSpec::Wall => metrics.push(system_metric(MetricSource::Wall, "wall", "ns")),
+            MetricSpec::Cpu => metrics.push(system_metric(MetricSource::Cpu, "cpu", "ns")),
             MetricSpec::MaxRss => {
                 first.check_max_rss()?;
-                metrics.push(system_metric(spec, "max-rss", "bytes"));
+                metrics.push(system_metric(MetricSource::MaxRss, "max-rss", "bytes"));
             }
             MetricSpec::Instructions => {
                 first.instructions()?;
-                metrics.push(system_metric(spec, "instructions", "instructions"));
+                let source = MetricSource::Instructions;
+                metrics.push(system_metric(source, "instructions", "instructions"));
             }
             MetricSpec::Custom(name, percentile) => {
                 metrics.extend(custom_metrics(first.custom(name)?, *percentile));
             }
-            MetricSpec::Bench(format, _) if first.benches.is_empty() => {
-                return Err(MetricError::NoBench(*format));
-            }
-            // All filters select from one run.
-            MetricSpec::Bench(..) if metrics.iter().any(ProgramMetric::is_bench) => {}
-            MetricSpec::Bench(..) => {
-                let benches = first.benches.iter();
-                metrics.extend(benches.map(|bench| system_metric(spec, &bench.name, "ns")));
+            // All filters select from one run, and all numbers are judged in each benchmark.
+            MetricSpec::Bench(_) if metrics.iter().any(ProgramMetric::is_bench) => {}
+            MetricSpec::Bench(_) => {
+                for bench in &first.benches {
+                    let found = bench_metrics(specs, bench);
+                    metrics.extend(found.metrics);
+                    resolved.unjudged.extend(found.unjudged);
+                }
             }
         }
     }
-    Ok(metrics)
+    Ok(ResolvedRun { metrics, ..resolved })
 }
 
-/// Creates a metric that the system or a harness measures.
-fn system_metric(spec: &MetricSpec, name: &str, unit: &str) -> ProgramMetric {
+/// Returns the chosen numbers of a benchmark as metrics. It is not judged if it has none of them.
+fn bench_metrics(specs: &[MetricSpec], bench: &BenchResult) -> ResolvedRun {
+    let mut resolved = ResolvedRun::default();
+    let mut is_reported = false;
+    for number in &bench.numbers {
+        let Some(spec) = bench_specs(specs).find(|spec| spec.number() == number.name) else {
+            continue;
+        };
+        let name = spec.metric_name(&bench.name);
+        is_reported = true;
+        match number.value {
+            Some(_) => resolved.metrics.push(bench_metric(name, bench, number)),
+            None => {
+                let (reason, numbers) = (UnjudgedReason::InvalidNumber, Vec::new());
+                resolved.unjudged.push(UnjudgedNumber { name, reason, numbers });
+            }
+        }
+    }
+    if !is_reported {
+        let numbers: Vec<String> = bench.numbers.iter().map(|number| number.name.clone()).collect();
+        let reason = match numbers.is_empty() {
+            true => UnjudgedReason::NoNumber,
+            false => UnjudgedReason::OtherNumbers,
+        };
+        let mut chosen: Vec<String> =
+            bench_specs(specs).map(|spec| spec.metric_name(&bench.name)).collect();
+        chosen.dedup();
+        let name = if chosen.len() == 1 { chosen.remove(0) } else { bench.name.clone() };
+        resolved.unjudged.push(UnjudgedNumber { name, reason, numbers });
+    }
+    resolved
+}
+
+fn bench_metric(name: String, bench: &BenchResult, number: &BenchNumber) -> ProgramMetric {
+    let source = MetricSource::Bench { bench: bench.name.clone(), number: number.name.clone() };
+    ProgramMetric {
+        higher_is_better: number.better == Better::Higher,
+        ..system_metric(source, &name, &number.unit)
+    }
+}
+
+/// Creates a metric that the system measures.
+fn system_metric(source: MetricSource, name: &str, unit: &str) -> ProgramMetric {
     ProgramMetric {
         name: name.into(),
         unit: unit.into(),
         higher_is_better: false,
-        spec: spec.clone(),
+        source,
         samples: 1,
     }
+}
+
+/// Returns whether a number of a benchmark counts something.
+fn is_count(number: &str) -> bool {
+    ["B/op", "allocs/op"].contains(&number)
 }
 
 /// Creates the metrics of a series of the program: the value of a single sample, the given
@@ -254,7 +419,7 @@ fn custom_metric(metric: &Metric, name: String, percentile: Option<f64>) -> Prog
         name,
         unit: metric.unit.clone(),
         higher_is_better: metric.better == Better::Higher,
-        spec: MetricSpec::Custom(metric.name.clone(), percentile),
+        source: MetricSource::Custom(metric.name.clone(), percentile),
         samples: metric.samples.count(),
     }
 }
@@ -283,9 +448,14 @@ impl RunValues {
         }
     }
 
-    fn bench_ns(&self, name: &str) -> Result<f64, MetricError> {
-        let found = self.benches.iter().find(|bench| bench.name == name);
-        found.map(|bench| bench.ns).ok_or_else(|| MetricError::MissingBench(name.to_owned()))
+    fn bench_number(&self, bench: &str, number: &str) -> Result<&BenchNumber, MetricError> {
+        let found = self.benches.iter().find(|found| found.name == bench);
+        let found = found.ok_or_else(|| MetricError::MissingBench(bench.to_owned()))?;
+        let mut numbers = found.numbers.iter();
+        numbers.find(|found| found.name == number).ok_or_else(|| MetricError::MissingNumber {
+            bench: bench.to_owned(),
+            number: number.to_owned(),
+        })
     }
 
     fn custom(&self, name: &str) -> Result<&Metric, MetricError> {
@@ -301,44 +471,52 @@ impl RunValues {
 impl ProgramMetric {
     /// Returns the metric of the CPU time, which every run has.
     pub fn cpu() -> Self {
-        system_metric(&MetricSpec::Cpu, "cpu", "ns")
+        system_metric(MetricSource::Cpu, "cpu", "ns")
     }
 
-    /// Returns whether the metric is the one of a specification.
-    pub fn is(&self, spec: &MetricSpec) -> bool {
-        self.spec == *spec
+    /// Returns whether the metric is the CPU time of a run.
+    pub fn is_cpu(&self) -> bool {
+        self.source == MetricSource::Cpu
     }
 
-    /// Returns whether the metric is the time of a benchmark.
+    /// Returns whether the metric is the wall time of a run.
+    pub fn is_wall(&self) -> bool {
+        self.source == MetricSource::Wall
+    }
+
+    /// Returns whether the metric is a number of a benchmark.
     pub fn is_bench(&self) -> bool {
-        matches!(self.spec, MetricSpec::Bench(..))
+        matches!(self.source, MetricSource::Bench { .. })
     }
 
-    /// Returns the value of the metric in a run, which is above zero.
+    /// Returns whether a value of zero is exact, as the number of allocations is. A time of zero is
+    /// below what its clock can resolve.
+    pub fn counts_from_zero(&self) -> bool {
+        matches!(&self.source, MetricSource::Bench { number, .. } if is_count(number))
+    }
+
+    /// Returns the value of the metric in a run, which is at least zero.
     ///
     /// # Errors
     ///
     /// Returns an error if the run does not have the metric, or is not comparable with the first
     /// run.
     pub fn value(&self, run: &RunValues) -> Result<f64, MetricError> {
-        let (name, percentile) = match &self.spec {
-            MetricSpec::Wall => return Ok(run.wall.as_nanos().max(1) as f64),
-            MetricSpec::Cpu => return Ok(run.usage.cpu_ns.max(MIN_CPU_NS) as f64),
-            MetricSpec::MaxRss => return Ok(run.usage.max_rss.max(1) as f64),
-            MetricSpec::Instructions => return run.instructions().map(|count| count as f64),
-            MetricSpec::Bench(..) => return run.bench_ns(&self.name),
-            MetricSpec::Custom(name, percentile) => (name, percentile),
+        let (name, percentile) = match &self.source {
+            MetricSource::Wall => return Ok(run.wall.as_nanos() as f64),
+            MetricSource::Cpu => return Ok(run.usage.cpu_ns as f64),
+            MetricSource::MaxRss => return Ok(run.usage.max_rss as f64),
+            MetricSource::Instructions => return run.instructions().map(|count| count as f64),
+            MetricSource::Bench { bench, number } => {
+                let number = run.bench_number(bench, number)?;
+                self.check_unit(&number.unit, number.better)?;
+                let invalid = || MetricError::InvalidNumber(self.name.clone());
+                return number.value.ok_or_else(invalid);
+            }
+            MetricSource::Custom(name, percentile) => (name, percentile),
         };
         let metric = run.custom(name)?;
-        let (unit, higher) = (&metric.unit, metric.better == Better::Higher);
-        if (unit, higher) != (&self.unit, self.higher_is_better) {
-            return Err(MetricError::OtherUnit {
-                name: name.clone(),
-                unit: unit.clone(),
-                better: metric.better,
-                first_unit: self.unit.clone(),
-            });
-        }
+        self.check_unit(&metric.unit, metric.better)?;
         let (count, first_count) = (metric.samples.count(), self.samples);
         if (count == 1) != (first_count == 1)
             || count > first_count * MAX_COUNT_FACTOR
@@ -348,6 +526,19 @@ impl ProgramMetric {
         }
         let value = metric.samples.quantile(percentile.unwrap_or(1.0));
         value.ok_or_else(|| MetricError::NoValue { name: name.clone() })
+    }
+
+    /// Checks that the unit and the direction are those of the first run.
+    fn check_unit(&self, unit: &str, better: Better) -> Result<(), MetricError> {
+        if (unit, better == Better::Higher) == (&self.unit, self.higher_is_better) {
+            return Ok(());
+        }
+        Err(MetricError::OtherUnit {
+            name: self.name.clone(),
+            unit: unit.to_owned(),
+            better,
+            first_unit: self.unit.clone(),
+        })
     }
 }
 
@@ -381,13 +572,14 @@ mod tests {
             &specs(&["x", "y", "x:p90", "wall", "cpu", "max-rss", "instructions"]),
             &values,
         )
-        .unwrap();
+        .unwrap()
+        .metrics;
         let found: Vec<(&str, f64)> =
             metrics.iter().map(|n| (n.name.as_str(), n.value(&values).unwrap())).collect();
         assert_eq!(found[..4], [("x:p50", 100.0), ("x:p99", 198.0), ("y", 7.0), ("x:p90", 180.0)]);
         assert_eq!(
             found[4..],
-            [("wall", 5e7), ("cpu", 1e3), ("max-rss", u64::MAX as f64), ("instructions", 7e6)]
+            [("wall", 5e7), ("cpu", 0.0), ("max-rss", u64::MAX as f64), ("instructions", 7e6)]
         );
         assert_eq!(
             metrics.iter().map(|n| n.higher_is_better).collect::<Vec<_>>(),
@@ -398,7 +590,8 @@ mod tests {
     #[test]
     fn missing_counts_are_errors() {
         let counted = run_values("");
-        let metric = resolve_metrics(&specs(&["instructions"]), &counted).unwrap().remove(0);
+        let metric =
+            resolve_metrics(&specs(&["instructions"]), &counted).unwrap().metrics.remove(0);
         let unread = std::io::Error::other("it needs a counter");
         for (instructions, why) in [
             (Err(CountUnavailable::Unread(Arc::new(unread))), "it needs a counter"),
@@ -420,43 +613,116 @@ mod tests {
         }
     }
 
+    fn number(name: &str, unit: &str, better: Better, value: Option<f64>) -> BenchNumber {
+        BenchNumber { name: name.to_owned(), unit: unit.to_owned(), better, value }
+    }
+
+    fn run_with(benches: Vec<BenchResult>) -> RunValues {
+        RunValues { benches, ..run_values("") }
+    }
+
+    fn bench(name: &str, numbers: &[BenchNumber]) -> BenchResult {
+        BenchResult { name: name.to_owned(), numbers: numbers.to_vec() }
+    }
+
     #[test]
     fn benches_are_metrics() {
-        let bench = |name: &str, ns| BenchResult { name: name.to_owned(), ns };
-        let benches = vec![bench("a/1", 400.5), bench("b", 2e6)];
-        let values = RunValues { benches, ..run_values("") };
+        let time = |ns| number("time", "ns", Better::Lower, Some(ns));
+        let values = run_with(vec![bench("a/1", &[time(400.5)]), bench("b", &[time(2e6)])]);
         let wanted = specs(&["criterion:a", "wall", "criterion:^b$"]);
         let request = bench_request(&wanted, RunLength::Short).unwrap().unwrap();
         assert_eq!(request.format, BenchFormat::Criterion);
         assert_eq!(request.filters, ["a", "^b$"]);
-        let metrics = resolve_metrics(&wanted, &values).unwrap();
+        let metrics = resolve_metrics(&wanted, &values).unwrap().metrics;
         let found: Vec<(&str, f64)> =
             metrics.iter().map(|n| (n.name.as_str(), n.value(&values).unwrap())).collect();
         assert_eq!(found, [("a/1", 400.5), ("b", 2e6), ("wall", 5e7)]);
-        let missing = RunValues { benches: vec![bench("b", 1.0)], ..run_values("") };
+        let joules = number("time", "J", Better::Lower, Some(1.0));
+        let invalid = number("time", "ns", Better::Lower, None);
+        for (later, expected) in [
+            (vec![bench("b", &[time(1.0)])], "a run has no benchmark \"a/1\""),
+            (vec![bench("a/1", &[])], "a run has no number \"time\" of the benchmark \"a/1\""),
+            (
+                vec![bench("a/1", &[joules])],
+                "a/1 is in J, lower is better; in the first run it was in ns",
+            ),
+            (vec![bench("a/1", &[invalid])], "\"a/1\" is negative or not finite in a run"),
+        ] {
+            let error = metrics[0].value(&run_with(later)).unwrap_err().to_string();
+            assert_eq!(error, expected);
+        }
+    }
+
+    #[test]
+    fn chosen_numbers_are_metrics() {
+        let time = number("ns/op", "ns", Better::Lower, Some(5.0));
+        let rate = number("MB/s", "MB/s", Better::Higher, Some(7.0));
+        let tail = number("p99", "p99", Better::Lower, Some(9.0));
+        let nan = number("MB/s", "MB/s", Better::Higher, None);
+        let values = run_with(vec![
+            bench("Both", &[time, rate]),
+            bench("Nan", &[nan]),
+            bench("None", &[]),
+            bench("Tail", &[tail]),
+        ]);
+        let resolve = |wanted: &[&str]| {
+            let ResolvedRun { metrics, unjudged } =
+                resolve_metrics(&specs(wanted), &values).unwrap();
+            let better = |higher| if higher { ">" } else { "<" };
+            let metrics: Vec<String> = metrics
+                .iter()
+                .map(|n| format!("{} {}", n.name, better(n.higher_is_better)))
+                .collect();
+            let unjudged = unjudged.iter();
+            let unjudged: Vec<String> = unjudged
+                .map(|n| format!("{} {:?} {}", n.name, n.reason, n.numbers.join(",")))
+                .collect();
+            format!("{}; {}", metrics.join(", "), unjudged.join(", "))
+        };
         assert_eq!(
-            metrics[0].value(&missing).unwrap_err().to_string(),
-            "a run has no benchmark \"a/1\""
+            resolve(&["go"]),
+            "Both <; Nan OtherNumbers MB/s, None NoNumber , Tail OtherNumbers p99"
         );
-        let error = resolve_metrics(&wanted, &run_values("")).unwrap_err().to_string();
-        assert!(error.starts_with("it ran no benchmark"), "{error}");
+        assert_eq!(
+            resolve(&["go.MB/s"]),
+            "Both:MB/s >; Nan:MB/s InvalidNumber , None:MB/s NoNumber , Tail:MB/s OtherNumbers p99"
+        );
+        // A benchmark with one of the numbers is judged.
+        assert_eq!(
+            resolve(&["go", "go.MB/s", "go.p99"]),
+            "Both <, Both:MB/s >, Tail:p99 <; Nan:MB/s InvalidNumber , None NoNumber "
+        );
     }
 
     #[test]
     fn specs_of_benches_are_parsed() {
-        assert_eq!(MetricSpec::parse("go").unwrap(), MetricSpec::Bench(BenchFormat::Go, None));
-        let filter = Some("a::b".to_owned());
-        assert_eq!(
-            MetricSpec::parse("libtest:a::b").unwrap(),
-            MetricSpec::Bench(BenchFormat::Libtest, filter)
-        );
-        assert!(
-            MetricSpec::parse("go:").unwrap_err().to_string().contains("expected e.g. go:sort")
-        );
+        let parsed = |text: &str| MetricSpec::parse(text).unwrap();
+        let spec = |format, number: Option<&str>, filter: Option<&str>| {
+            let (number, filter) = (number.map(str::to_owned), filter.map(str::to_owned));
+            MetricSpec::Bench(BenchSpec { format, number, filter })
+        };
+        assert_eq!(parsed("go"), spec(BenchFormat::Go, None, None));
+        assert_eq!(parsed("libtest:a::b"), spec(BenchFormat::Libtest, None, Some("a::b")));
+        assert_eq!(parsed("go.allocs/op"), spec(BenchFormat::Go, Some("allocs/op"), None));
+        let throughput = spec(BenchFormat::Criterion, Some("throughput"), Some("a.b:c"));
+        assert_eq!(parsed("criterion.throughput:a.b:c"), throughput);
+        assert_eq!(parsed("x.y"), MetricSpec::Custom("x.y".to_owned(), None));
+        for (text, expected) in [
+            ("go:", "expected e.g. go:sort"),
+            ("go.", "unknown number \"\" of go: expected e.g. go.allocs/op"),
+            (
+                "criterion.speed",
+                "unknown number \"speed\" of criterion: expected time or throughput",
+            ),
+        ] {
+            let error = MetricSpec::parse(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
         let request = |names: &[&str]| bench_request(&specs(names), RunLength::Short);
         assert_eq!(request(&["wall", "x:p99"]).unwrap(), None);
-        let everything = request(&["libtest:a", "libtest"]).unwrap().unwrap();
+        let everything = request(&["libtest:a", "libtest.MB/s", "libtest"]).unwrap().unwrap();
         assert_eq!(everything.filters, [""; 0]);
+        assert_eq!(everything.numbers, ["time", "MB/s"]);
         let error = request(&["go", "libtest"]).unwrap_err().to_string();
         assert_eq!(error, "a program has one harness, but --metric names go and libtest");
     }
@@ -471,7 +737,7 @@ mod tests {
                 && missing("y").contains("\"y\"")
         );
         assert!(MetricSpec::parse("x:p98").is_err() && MetricSpec::parse("").is_err());
-        let x = &resolve_metrics(&specs(&["x"]), &first).unwrap()[0];
+        let x = &resolve_metrics(&specs(&["x"]), &first).unwrap().metrics[0];
         for (series, expected) in [
             ("metric x us lower\nx 1\nx 2\n", "in us"),
             ("metric x ns higher\nx 1\nx 2\n", "higher"),

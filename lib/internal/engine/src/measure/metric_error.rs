@@ -28,10 +28,17 @@ pub enum MetricError {
     SmallMaxRss { inherited_bytes: u64 },
     #[error("instructions cannot be counted: {0}")]
     NoInstructions(#[source] CountUnavailable),
-    #[error("it ran no benchmark: expected {}", .0.expected_output())]
-    NoBench(BenchFormat),
+    #[error(
+        "unknown number {number:?} of {format}: expected {}",
+        format.known_numbers().map_or("e.g. go.allocs/op".to_owned(), |known| known.join(" or "))
+    )]
+    UnknownNumber { format: BenchFormat, number: String },
     #[error("a run has no benchmark {0:?}")]
     MissingBench(String),
+    #[error("a run has no number {number:?} of the benchmark {bench:?}")]
+    MissingNumber { bench: String, number: String },
+    #[error("{0:?} is negative or not finite in a run")]
+    InvalidNumber(String),
     #[error(
         "it writes no metric {name:?} to {}; it writes {}",
         series::ENV_OUT,

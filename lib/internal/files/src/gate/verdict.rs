@@ -124,6 +124,24 @@ model! {
         pub looks_taken: u64,
         /// One entry for each metric. The metrics share alpha.
         pub metrics: Vec<RunMetric>,
+        /// Benchmarks that ran and were not judged. Unless all of them are allowed, the outcome is
+        /// at best inconclusive. Absent if there are none, and in older files.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub unjudged: Vec<UnjudgedBench>,
+    }
+
+    /// A benchmark that ran and was not judged.
+    pub struct UnjudgedBench {
+        /// Name of the benchmark, with that of its number if others of it are judged.
+        pub name: String,
+        /// The reason.
+        pub reason: UnjudgedReason,
+        /// Side for which the reason holds, `a` or `b`; null if it holds for both.
+        pub side: Option<String>,
+        /// Other numbers that the harness reports for it, which `--metric` can choose.
+        pub numbers: Vec<String>,
+        /// Whether `--allow-unjudged` names it, so that it does not affect the outcome.
+        pub allowed: bool,
     }
 
     /// The plan of a gate or a calibration of whole runs.
@@ -145,10 +163,12 @@ model! {
 
     /// The verdict on one number of whole runs.
     pub struct RunMetric {
-        /// `wall`, `cpu`, `instructions`, `max-rss`, or the name of a metric of the program with
-        /// the percentile of its samples.
+        /// `wall`, `cpu`, `instructions`, `max-rss`, the name of a metric of the program with the
+        /// percentile of its samples, or the name of a benchmark, with that of its number if this
+        /// is not the time.
         pub name: String,
-        /// `ns`, `bytes`, or the unit that the program declares.
+        /// `ns`, `bytes`, or the unit that the program or its harness states; empty if it states
+        /// none.
         pub unit: String,
         /// Whether higher values are better.
         pub higher_is_better: bool,
@@ -389,6 +409,54 @@ impl fmt::Display for Mode {
             Self::Interleaved => "in turn",
             Self::Duet => "at once",
         })
+    }
+}
+
+/// The reason why a benchmark that ran was not judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum UnjudgedReason {
+    /// The other side does not have it.
+    OneSide,
+    /// Its harness reported no number for it.
+    NoNumber,
+    /// Its harness reported numbers, but not the chosen ones.
+    OtherNumbers,
+    /// The number is negative or not finite in a run.
+    InvalidNumber,
+    /// The number has another unit or direction in each side.
+    OtherUnit,
+    /// The number is zero in all runs of both sides, which is below what the harness can resolve.
+    Zero,
+}
+
+impl fmt::Display for UnjudgedReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OneSide => "the other side does not have it",
+            Self::NoNumber => "its harness reported no number",
+            Self::OtherNumbers => "its harness reported only other numbers",
+            Self::InvalidNumber => "its number is negative or not finite",
+            Self::OtherUnit => "the sides have different units",
+            Self::Zero => "all its values are zero",
+        })
+    }
+}
+
+impl fmt::Display for UnjudgedBench {
+    /// Writes the reason, with the side and the other numbers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = self.side.as_deref().map(str::to_uppercase);
+        match (self.reason, side) {
+            (UnjudgedReason::OneSide, Some(side)) => write!(f, "only {side} has it")?,
+            (reason, Some(side)) => write!(f, "in {side}, {reason}")?,
+            (reason, None) => write!(f, "{reason}")?,
+        }
+        if !self.numbers.is_empty() {
+            write!(f, ": {}", self.numbers.join(", "))?;
+        }
+        Ok(())
     }
 }
 

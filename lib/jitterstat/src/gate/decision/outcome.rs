@@ -77,6 +77,8 @@ pub enum Reason {
     Interrupted,
     /// A value could not be measured.
     NotMeasured,
+    /// Benchmarks ran that could not be judged.
+    NotJudged,
 }
 
 impl fmt::Display for Reason {
@@ -91,6 +93,7 @@ impl fmt::Display for Reason {
             Self::TooFewTicks => "there are too few ticks for this percentile",
             Self::Interrupted => "it was interrupted",
             Self::NotMeasured => "something could not be measured",
+            Self::NotJudged => "there are benchmarks that were not judged",
         })
     }
 }

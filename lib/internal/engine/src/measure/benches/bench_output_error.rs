@@ -3,7 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use super::{MAX_BENCHES, MAX_NAME_BYTES, MAX_OUTPUT_BYTES};
+use super::cbor::CborError;
+use super::{BenchFormat, MAX_BENCHES, MAX_NAME_BYTES, MAX_OUTPUT_BYTES};
 
 /// An output that is not one of the harness, or that contains no usable benchmarks.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -35,6 +36,12 @@ pub enum BenchOutputError {
         #[source]
         error: Box<Self>,
     },
+    #[error("a message of Criterion cannot be read: {0}")]
+    CriterionMessage(#[source] CborError),
+    #[error("the connection of Criterion cannot be served: {0}")]
+    CriterionConnection(#[source] Arc<io::Error>),
+    #[error("it ran no benchmark: expected {}", .0.expected_output())]
+    NoBench(BenchFormat),
     #[error("its standard output is not the JSON of hyperfine: {0}")]
     HyperfineJson(#[source] Arc<serde_json::Error>),
     #[error("invalid time {time:?} of {name}: expected e.g. {example}")]

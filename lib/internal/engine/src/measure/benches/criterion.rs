@@ -1,12 +1,15 @@
-//! Files of Criterion.rs: `GROUP/FUNCTION/VALUE/new/sample.json` and the `benchmark.json` next to it.
+//! Benchmarks of Criterion.rs: those that it sends over its connection, or else its files
+//! `GROUP/FUNCTION/VALUE/new/sample.json` and the `benchmark.json` next to it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jitterstat::series::Better;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{BenchOutputError, BenchSamples, Flag, flag, option, read_bounded};
+use super::criterion_server::{CompletedBench, CriterionTalk, Work};
+use super::{BenchOutputError, BenchSamples, Flag, NumberSamples, flag, option, read_bounded};
 
 /// Flags of a short run. Version 0.4 or later accepts fractions of a second. The samples are judged
 /// by the gate, so the resamples of Criterion's own intervals are few.
@@ -21,6 +24,7 @@ pub const FLAGS: &[Flag] = &[
 
 /// Maximum depth of a benchmark: its group, function and value, and the directory of the run.
 const MAX_DEPTH: usize = 4;
+const NS_PER_SECOND: f64 = 1e9;
 
 /// `sample.json`.
 #[derive(Deserialize)]
@@ -37,6 +41,33 @@ struct BenchmarkFile {
     full_id: String,
 }
 
+/// Returns the benchmarks that Criterion sent. Those that did not complete have no number.
+pub fn from_talk(talk: &CriterionTalk) -> Result<Vec<BenchSamples>, BenchOutputError> {
+    talk.check()?;
+    let mut benches: Vec<BenchSamples> = talk.completed.iter().map(completed_bench).collect();
+    let mut completed: Vec<String> = benches.iter().map(|bench| bench.name.clone()).collect();
+    for name in talk.begun.iter().map(|id| id.name()) {
+        match completed.iter().position(|other| *other == name) {
+            Some(index) => drop(completed.swap_remove(index)),
+            None => benches.push(BenchSamples { name, numbers: Vec::new() }),
+        }
+    }
+    Ok(benches)
+}
+
+fn completed_bench(bench: &CompletedBench) -> BenchSamples {
+    let CompletedBench { id, unit, samples } = bench;
+    let mut numbers = vec![NumberSamples::new("time", unit, Better::Lower, samples.clone())];
+    if let Some(Work { amount, noun }) = id.work() {
+        // Times become rates per second, and other measurements rates per their unit.
+        let (factor, per) = if unit == "ns" { (NS_PER_SECOND, "s") } else { (1.0, unit.as_str()) };
+        let rate_unit = if per.is_empty() { String::new() } else { format!("{noun}/{per}") };
+        let rates = samples.iter().map(|value| amount / value * factor).collect();
+        numbers.push(NumberSamples::new("throughput", &rate_unit, Better::Higher, rates));
+    }
+    BenchSamples { name: id.name(), numbers }
+}
+
 /// Reads the samples of all benchmarks of a run.
 pub fn read(home: &Path) -> Result<Vec<BenchSamples>, BenchOutputError> {
     let mut benches = Vec::new();
@@ -44,13 +75,20 @@ pub fn read(home: &Path) -> Result<Vec<BenchSamples>, BenchOutputError> {
     if home.is_dir() {
         read_directory(home, MAX_DEPTH, &mut benches)?;
     }
-    Ok(benches)
+    // The ordinals of equal names depend on the order.
+    benches.sort_by(|a, b| a.directory.cmp(&b.directory));
+    Ok(benches.into_iter().map(|bench| bench.samples).collect())
+}
+
+struct BenchDirectory {
+    directory: PathBuf,
+    samples: BenchSamples,
 }
 
 fn read_directory(
     directory: &Path,
     depth: usize,
-    benches: &mut Vec<BenchSamples>,
+    benches: &mut Vec<BenchDirectory>,
 ) -> Result<(), BenchOutputError> {
     let read_error = |error| BenchOutputError::UnreadableDirectory(Arc::new(error));
     for entry in std::fs::read_dir(directory).map_err(read_error)? {
@@ -62,8 +100,8 @@ fn read_directory(
         let samples = path.join("sample.json");
         if entry.file_name() == "new" && samples.exists() {
             let name = parse_id(&read_bounded(&path.join("benchmark.json"))?)?;
-            match parse_samples(&read_bounded(&samples)?) {
-                Ok(ns) => benches.push(BenchSamples { name, ns }),
+            match parse_samples(&name, &read_bounded(&samples)?) {
+                Ok(samples) => benches.push(BenchDirectory { directory: path, samples }),
                 Err(error) => {
                     return Err(BenchOutputError::CriterionBench { name, error: Box::new(error) });
                 }
@@ -81,14 +119,19 @@ fn parse_id(bytes: &[u8]) -> Result<String, BenchOutputError> {
     Ok(file.full_id)
 }
 
-/// Parses `sample.json` into the time of an iteration in each sample.
-pub fn parse_samples(bytes: &[u8]) -> Result<Vec<f64>, BenchOutputError> {
+/// Parses the `sample.json` of a benchmark, whose samples are in nanoseconds.
+pub fn parse_samples(name: &str, bytes: &[u8]) -> Result<BenchSamples, BenchOutputError> {
     let SampleFile { iters, times } = parse_json("sample.json", bytes)?;
     if iters.len() != times.len() || iters.is_empty() {
         let (iterations, times) = (iters.len(), times.len());
         return Err(BenchOutputError::CriterionCounts { iterations, times });
     }
-    Ok(times.iter().zip(&iters).map(|(time, iterations)| time / iterations).collect())
+    let ns: Vec<f64> =
+        times.iter().zip(&iters).map(|(time, iterations)| time / iterations).collect();
+    match ns.iter().all(|ns| ns.is_finite() && *ns >= 0.0) {
+        true => Ok(BenchSamples::from_times(name.to_owned(), "time", ns)),
+        false => Err(BenchOutputError::InvalidTimes { name: name.to_owned() }),
+    }
 }
 
 fn parse_json<T: DeserializeOwned>(
@@ -129,13 +172,17 @@ mod tests {
         benches.sort_by(|a, b| a.name.cmp(&b.name));
         let names: Vec<&str> = benches.iter().map(|bench| bench.name.as_str()).collect();
         assert_eq!(names, ["fib", "g/f:x/20", "new/new"]);
-        assert!(benches.iter().all(|bench| bench.ns == [10.0, 11.0, 15.0]), "{benches:?}");
+        assert!(
+            benches.iter().all(|bench| bench.numbers[0].samples == [10.0, 11.0, 15.0]),
+            "{benches:?}"
+        );
         assert_eq!(read(&home.path().join("none")).unwrap(), []);
     }
 
     #[test]
     fn files_of_criterion_are_read() {
-        let samples = parse_samples(include_bytes!("fixtures/criterion-sample.json")).unwrap();
+        let samples = parse_samples("x", include_bytes!("fixtures/criterion-sample.json")).unwrap();
+        let samples = &samples.numbers[0].samples;
         assert_eq!(samples.len(), 10);
         assert!(samples.iter().all(|ns| (1.0..1e6).contains(ns)), "{samples:?}");
         let id = parse_id(include_bytes!("fixtures/criterion-benchmark.json")).unwrap();
@@ -152,7 +199,7 @@ mod tests {
             (r#"{"iters":[1.0,2.0],"times":[1.0]}"#, "2 counts of iterations for 1 times"),
             (r#"{"iters":[],"times":[]}"#, "0 counts of iterations for 0 times"),
         ] {
-            let error = parse_samples(text.as_bytes()).unwrap_err().to_string();
+            let error = parse_samples("x", text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
         let home = tempfile::tempdir().unwrap();

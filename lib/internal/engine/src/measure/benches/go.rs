@@ -1,6 +1,12 @@
 //! The lines that Go's `testing` package prints: `BenchmarkFib-8    1000    1234 ns/op`.
+//!
+//! A benchmark's own output can be between its name and its figures.
 
-use super::{BenchOutputError, BenchSamples, Flag, join_name, option};
+use std::collections::HashMap;
+
+use jitterstat::series::Better;
+
+use super::{BenchOutputError, BenchSamples, Flag, NumberSamples, join_name, option};
 
 /// Flags of a short run. The names with `test.` are accepted by test binaries and by `go test`.
 pub const FLAGS: &[Flag] = &[
@@ -9,6 +15,14 @@ pub const FLAGS: &[Flag] = &[
     option("-test.count", "3"),
 ];
 
+/// Numbers that `-test.benchmem` adds.
+pub const MEMORY_NUMBERS: &[&str] = &["B/op", "allocs/op"];
+
+const TIME: &str = "ns/op";
+
+/// Minimum width of a value in the lines of Go, with the spaces in front of it.
+const MIN_VALUE_WIDTH: usize = 7;
+
 /// A benchmark of a package.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct PackageBench<'a> {
@@ -16,53 +30,237 @@ struct PackageBench<'a> {
     name: &'a str,
 }
 
+/// A value and its unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Figure<'a> {
+    value: f64,
+    unit: &'a str,
+}
+
+/// The figures of a benchmark in a run of it, none if it printed none.
+struct BenchRun<'a> {
+    bench: PackageBench<'a>,
+    figures: Vec<Figure<'a>>,
+}
+
+/// The lines read so far.
+#[derive(Default)]
+struct Reader<'a> {
+    package: &'a str,
+    packages: usize,
+    /// Benchmark whose figures have not been read.
+    pending: Option<PackageBench<'a>>,
+    runs: Vec<BenchRun<'a>>,
+    /// Directions that the output states.
+    directions: HashMap<&'a str, Better>,
+}
+
 /// Parses the benchmarks of a run. Several lines of a benchmark are several samples. With several
 /// packages, a name begins with its package.
 pub fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
-    let mut samples: Vec<(PackageBench<'_>, f64)> = Vec::new();
-    let (mut package, mut packages) = ("", 0);
+    let mut reader = Reader::default();
     for line in text.lines() {
-        if let Some(name) = line.strip_prefix("pkg: ") {
-            (package, packages) = (name.trim(), packages + 1);
-        }
-        if let Some((name, ns)) = parse_line(line)? {
-            samples.push((PackageBench { package, name }, ns));
-        }
+        reader.read_line(line)?;
     }
-    samples.sort_by_key(|(bench, _)| *bench);
-    let mut benches = Vec::new();
-    for samples in samples.chunk_by(|a, b| a.0 == b.0) {
-        let PackageBench { package, name } = samples[0].0;
-        let name = if packages > 1 { join_name(&[package, name], ".")? } else { name.to_owned() };
-        benches.push(BenchSamples { name, ns: samples.iter().map(|(_, ns)| *ns).collect() });
-    }
-    Ok(benches)
+    reader.end_bench();
+    reader.benches()
 }
 
-/// Parses the name and the time of a line. Returns `None` for other lines, such as the output of a
-/// benchmark.
-fn parse_line(line: &str) -> Result<Option<(&str, f64)>, BenchOutputError> {
-    let words: Vec<&str> = line.split_ascii_whitespace().collect();
-    let [name, iterations, figures @ ..] = &words[..] else { return Ok(None) };
-    if !name.starts_with("Benchmark") || iterations.parse::<u64>().is_err() {
-        return Ok(None);
+impl<'a> Reader<'a> {
+    fn read_line(&mut self, line: &'a str) -> Result<(), BenchOutputError> {
+        if let Some(package) = line.strip_prefix("pkg: ") {
+            self.end_bench();
+            (self.package, self.packages) = (package.trim(), self.packages + 1);
+        } else if let Some(unit) = line.strip_prefix("Unit ") {
+            self.directions.extend(parse_direction(unit));
+        } else if let Some(NamedLine { name, rest }) = find_name(line) {
+            self.end_bench();
+            self.pending = Some(PackageBench { package: self.package, name });
+            self.read_figures(rest);
+            check_time(name, rest)?;
+        } else if line == "PASS" || line == "FAIL" {
+            self.end_bench();
+        } else if line.contains('\t') {
+            self.read_figures(line);
+        }
+        Ok(())
     }
-    // A benchmark can replace the time by a figure of its own.
+
+    /// Reads the figures of the pending benchmark, if the text ends with figures.
+    fn read_figures(&mut self, text: &'a str) {
+        let Some(figures) = find_figures(text) else { return };
+        match (self.pending.take(), self.runs.last_mut()) {
+            (Some(bench), _) => self.runs.push(BenchRun { bench, figures }),
+            // The benchmark itself prints lines like this, so either may be the real one.
+            (None, Some(last)) => last.figures.clear(),
+            (None, None) => {}
+        }
+    }
+
+    /// Ends the pending benchmark, which printed no figures.
+    fn end_bench(&mut self) {
+        let figures = Vec::new();
+        self.runs.extend(self.pending.take().map(|bench| BenchRun { bench, figures }));
+    }
+
+    fn benches(mut self) -> Result<Vec<BenchSamples>, BenchOutputError> {
+        self.runs.sort_by_key(|run| run.bench);
+        let mut benches = Vec::new();
+        for runs in self.runs.chunk_by(|a, b| a.bench == b.bench) {
+            let PackageBench { package, name } = runs[0].bench;
+            let name = match self.packages > 1 {
+                true => join_name(&[package, name], ".")?,
+                false => name.to_owned(),
+            };
+            let mut numbers: Vec<NumberSamples> = Vec::new();
+            for Figure { value, unit } in runs.iter().flat_map(|run| &run.figures) {
+                match numbers.iter_mut().find(|number| number.name == *unit) {
+                    Some(number) => number.samples.push(*value),
+                    None => numbers.push(self.number(unit, *value)),
+                }
+            }
+            // A run without figures leaves nothing to compare.
+            if runs.iter().any(|run| run.figures.is_empty()) {
+                numbers.clear();
+            }
+            benches.push(BenchSamples { name, numbers });
+        }
+        Ok(benches)
+    }
+
+    fn number(&self, unit: &str, value: f64) -> NumberSamples {
+        let is_rate = unit.ends_with("/s") || unit.ends_with("/sec");
+        let default = if is_rate { Better::Higher } else { Better::Lower };
+        let better = self.directions.get(unit).copied().unwrap_or(default);
+        let shown = if unit == TIME { "ns" } else { unit };
+        NumberSamples::new(unit, shown, better, vec![value])
+    }
+}
+
+/// Parses `UNIT better=higher`.
+fn parse_direction(text: &str) -> Option<(&str, Better)> {
+    let mut words = text.split_ascii_whitespace();
+    let unit = words.next()?;
+    let direction = words.find_map(|word| word.strip_prefix("better="))?;
+    match direction {
+        "higher" => Some((unit, Better::Higher)),
+        "lower" => Some((unit, Better::Lower)),
+        _ => None,
+    }
+}
+
+/// A line with the name of a benchmark, and the text that follows it.
+struct NamedLine<'a> {
+    name: &'a str,
+    rest: &'a str,
+}
+
+/// Finds the name of a benchmark: the last word `Benchmark…` that a tab follows. Output of the
+/// benchmark can be in front of it. If the tabs were lost, it is the first word of a line, and a
+/// count of iterations follows.
+fn find_name(line: &str) -> Option<NamedLine<'_>> {
+    let mut places: Vec<usize> = line.match_indices("Benchmark").map(|(place, _)| place).collect();
+    while let Some(place) = places.pop() {
+        let text = &line[place..];
+        let (name, rest) = text.split_at(text.find([' ', '\t']).unwrap_or(text.len()));
+        let rest = rest.trim_start_matches(' ');
+        let mut words = rest.split_ascii_whitespace();
+        let has_count = || words.next().is_some_and(|word| word.parse::<u64>().is_ok());
+        if rest.starts_with('\t') || (place == 0 && !line.contains('\t') && { has_count }()) {
+            return Some(NamedLine { name, rest });
+        }
+    }
+    None
+}
+
+/// Finds a count of iterations and figures at the end of a text. Output of the benchmark can be in
+/// front of them.
+fn find_figures(text: &str) -> Option<Vec<Figure<'_>>> {
+    if !text.contains('\t') {
+        return parse_words(text);
+    }
+    let fields: Vec<&str> = text.split('\t').collect();
+    let is_no_figure = |field: &&str| parse_figure(field).is_none();
+    let count = fields.iter().rposition(is_no_figure)?;
+    let figures = &fields[count + 1..];
+    if figures.is_empty() {
+        // A benchmark can remove all its figures.
+        let is_bare = text.starts_with('\t') && text.trim().parse::<u64>().is_ok();
+        return is_bare.then(Vec::new);
+    }
+    let is_time = |field: &&str| field.ends_with(TIME);
+    let is_padded = |field: &&str| value_width(field) >= MIN_VALUE_WIDTH;
+    let is_figures = fields[count].trim().parse::<u64>().is_ok()
+        || figures.iter().any(is_time)
+        || figures.iter().all(is_padded);
+    let is_count = fields[count].trim_end().ends_with(|c: char| c.is_ascii_digit());
+    let figures = figures.iter().filter_map(|field| parse_figure(field));
+    (is_count && is_figures).then(|| figures.collect())
+}
+
+/// Parses a count of iterations and figures between spaces.
+fn parse_words(text: &str) -> Option<Vec<Figure<'_>>> {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let [count, figures @ ..] = &words[..] else { return None };
+    count.parse::<u64>().ok()?;
+    figures.chunks(2).map(|figure| figure_from_words(figure)).collect()
+}
+
+fn parse_figure(field: &str) -> Option<Figure<'_>> {
+    figure_from_words(&field.split_ascii_whitespace().collect::<Vec<_>>())
+}
+
+fn figure_from_words<'a>(words: &[&'a str]) -> Option<Figure<'a>> {
+    let [value, unit] = words else { return None };
+    Some(Figure { value: value.parse().ok()?, unit })
+}
+
+/// Returns the width of the value at the beginning of a field, with its padding.
+fn value_width(field: &str) -> usize {
+    let padding = field.len() - field.trim_start_matches(' ').len();
+    field[padding..].find(' ').map_or(0, |digits| padding + digits)
+}
+
+/// Checks that the time of a line is a number.
+fn check_time(name: &str, rest: &str) -> Result<(), BenchOutputError> {
+    let words: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let [count, figures @ ..] = &words[..] else { return Ok(()) };
     let mut figures = figures.chunks_exact(2);
-    let Some(time) = figures.find(|figure| figure[1] == "ns/op") else { return Ok(None) };
-    match time[0].parse() {
-        Ok(ns) => Ok(Some((name, ns))),
-        Err(_) => Err(BenchOutputError::InvalidTime {
-            time: time[0].to_owned(),
-            name: (*name).to_owned(),
-            example: "1234 ns/op",
-        }),
+    match figures.find(|figure| figure[1] == TIME) {
+        Some([time, _]) if count.parse::<u64>().is_ok() && time.parse::<f64>().is_err() => {
+            Err(BenchOutputError::InvalidTime {
+                time: (*time).to_owned(),
+                name: name.to_owned(),
+                example: "1234 ns/op",
+            })
+        }
+        _ => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The numbers of each benchmark, as `unit=samples`.
+    fn numbers(text: &str) -> Vec<(String, String)> {
+        let benches = parse(text).unwrap().into_iter();
+        let format = |bench: BenchSamples| {
+            let numbers = bench.numbers.iter();
+            let numbers: Vec<String> =
+                numbers.map(|number| format!("{}={:?}", number.name, number.samples)).collect();
+            (bench.name, numbers.join(" "))
+        };
+        benches.map(format).collect()
+    }
+
+    #[track_caller]
+    fn assert_numbers(text: &str, expected: &[(&str, &str)]) {
+        let found = numbers(text);
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|(name, numbers)| (name.as_str(), numbers.as_str())).collect();
+        assert_eq!(found, expected, "{text}");
+    }
 
     #[test]
     fn output_of_go_is_read() {
@@ -72,18 +270,90 @@ mod tests {
             names,
             ["BenchmarkHash-2", "BenchmarkSearch/size=1000-2", "BenchmarkSearch/size=100000-2"]
         );
-        assert!(benches.iter().all(|bench| bench.ns.len() == 3), "{benches:?}");
+        let units = |bench: &BenchSamples| -> Vec<String> {
+            assert!(bench.numbers.iter().all(|number| number.samples.len() == 3), "{bench:?}");
+            let numbers = bench.numbers.iter();
+            numbers
+                .map(|number| format!("{} {} {}", number.name, number.unit, number.better))
+                .collect()
+        };
+        assert_eq!(
+            units(&benches[0]),
+            ["ns/op ns lower", "B/op B/op lower", "allocs/op allocs/op lower"]
+        );
+        assert_eq!(units(&benches[1]), ["ns/op ns lower", "MB/s MB/s higher"]);
     }
 
     #[test]
     fn names_of_several_packages_differ() {
-        let text = "pkg: a.b/x\nBenchmarkA-8\t10\t1.5 ns/op\nBenchmarkA-8\t10\t2 ns/op\nPASS\n\
-                    pkg: a.b/y\nBenchmarkA-8 \t 10 \t 3 ns/op \t 8 B/op\n";
-        let expected =
-            |name: &str, ns: &[f64]| BenchSamples { name: name.to_owned(), ns: ns.into() };
+        assert_numbers(
+            "pkg: a.b/x\nBenchmarkA-8\t10\t1.5 ns/op\nBenchmarkA-8\t10\t2 ns/op\nPASS\n\
+             pkg: a.b/y\nBenchmarkA-8 \t 10 \t 3 ns/op \t 8 B/op\n",
+            &[
+                ("a.b/x.BenchmarkA-8", "ns/op=[1.5, 2.0]"),
+                ("a.b/y.BenchmarkA-8", "ns/op=[3.0] B/op=[8.0]"),
+            ],
+        );
+    }
+
+    #[test]
+    fn output_of_benchmarks_is_skipped() {
+        let figures = "    1000\t      1234 ns/op\n";
+        for output in [
+            "",
+            "loading\n",
+            "loading\n10\n\nBenchmark begins\nsize 10\t5 items\nPASSED\n",
+            "loading",
+            "a\tb",
+            "progress 7",
+        ] {
+            let text = format!("first runBenchmarkA-2   \t{output}{figures}PASS\n");
+            assert_numbers(&text, &[("BenchmarkA-2", "ns/op=[1234.0]")]);
+        }
+        let logged = format!(
+            "BenchmarkA-2   \t{figures}--- BENCH: BenchmarkA-2\n    a_test.go:5: x 1\t2 y\n"
+        );
+        assert_numbers(&logged, &[("BenchmarkA-2", "ns/op=[1234.0]")]);
+        // The names of a verbose run, whose benchmarks report below their parent.
+        let verbose = format!(
+            "BenchmarkA\nBenchmarkA/x\nBenchmarkA/x-2 \t{figures}BenchmarkB\n    b_test.go:1: no GPU\n--- SKIP: BenchmarkB\n"
+        );
+        assert_numbers(&verbose, &[("BenchmarkA/x-2", "ns/op=[1234.0]")]);
+    }
+
+    #[test]
+    fn benches_without_time_are_kept() {
+        assert_numbers(
+            "BenchmarkP99-2 \t 100\t      1000 p99-ns\nBenchmarkA-2 \t 9\nBenchmarkB-2 \thello\nBenchmarkC-2\t",
+            &[
+                ("BenchmarkA-2", ""),
+                ("BenchmarkB-2", ""),
+                ("BenchmarkC-2", ""),
+                ("BenchmarkP99-2", "p99-ns=[1000.0]"),
+            ],
+        );
+        // Two lines of figures after one name: one of them is output of the benchmark.
+        let twice = "BenchmarkA-2 \t     100\t         7 ns/op\n     100\t         9 ns/op\n";
+        assert_numbers(twice, &[("BenchmarkA-2", "")]);
+        assert_numbers(
+            "BenchmarkA-2 \t 1\t NaN x\t -3 y\t +Inf z",
+            &[("BenchmarkA-2", "x=[NaN] y=[-3.0] z=[inf]")],
+        );
+    }
+
+    #[test]
+    fn directions_are_those_of_units() {
+        let text = "Unit score better=higher\nUnit req/s better=lower\n\
+                    BenchmarkA \t1\t2 score\t3 req/s\t4 ops/s\t5 q\t6 x/sec";
+        let benches = parse(text).unwrap();
+        let better: Vec<String> = benches[0]
+            .numbers
+            .iter()
+            .map(|number| format!("{} {}", number.name, number.better))
+            .collect();
         assert_eq!(
-            parse(text).unwrap(),
-            [expected("a.b/x.BenchmarkA-8", &[1.5, 2.0]), expected("a.b/y.BenchmarkA-8", &[3.0])]
+            better,
+            ["score higher", "req/s lower", "ops/s higher", "q lower", "x/sec higher"]
         );
     }
 
@@ -93,11 +363,12 @@ mod tests {
             "BenchmarkA-8",
             "BenchmarkA-8 started",
             "Benchmarks take 10 s",
-            "BenchmarkA-8 10 3 figures/op",
             "ok  \tx\t1.2s",
+            "10\t5 ns/op",
         ] {
-            assert_eq!(parse(line).unwrap(), [], "{line}");
+            assert_numbers(line, &[]);
         }
+        assert_numbers("BenchmarkA-8 10 3 figures/op", &[("BenchmarkA-8", "figures/op=[3.0]")]);
         let error = parse("BenchmarkA-8 10 1,5 ns/op").unwrap_err().to_string();
         assert_eq!(error, "invalid time \"1,5\" of BenchmarkA-8: expected e.g. 1234 ns/op");
     }

@@ -1,5 +1,6 @@
 //! The JSON that hyperfine exports, with the time of each run of its commands.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -22,6 +23,22 @@ struct CommandResult {
     command: String,
     /// Time of each run, in seconds.
     times: Vec<f64>,
+    /// Values of the parameters in a scan.
+    #[serde(default)]
+    parameters: BTreeMap<String, String>,
+}
+
+impl CommandResult {
+    /// Returns the name, with the parameters if other results have the same command.
+    fn name(&self, results: &[Self]) -> String {
+        let mut name = self.command.clone();
+        if results.iter().filter(|other| other.command == self.command).count() > 1 {
+            for (parameter, value) in &self.parameters {
+                name += &format!(" {parameter}={value}");
+            }
+        }
+        name
+    }
 }
 
 /// Parses the commands of a run. hyperfine has no filter, so those whose name contains none of the
@@ -29,15 +46,14 @@ struct CommandResult {
 pub fn parse(bytes: &[u8], filters: &[String]) -> Result<Vec<BenchSamples>, BenchOutputError> {
     let Export { results } = serde_json::from_slice(bytes)
         .map_err(|error| BenchOutputError::HyperfineJson(Arc::new(error)))?;
-    let is_selected = |result: &CommandResult| {
-        let mut filters_with_match =
-            filters.iter().filter(|filter| result.command.contains(filter.as_str()));
-        filters.is_empty() || filters_with_match.next().is_some()
-    };
     let mut benches = Vec::new();
-    for result in results.into_iter().filter(is_selected) {
-        let ns = result.times.iter().map(|seconds| seconds * NS_PER_SECOND).collect();
-        benches.push(BenchSamples { name: result.command, ns });
+    for result in &results {
+        let name = result.name(&results);
+        let is_selected = filters.iter().any(|filter| name.contains(filter.as_str()));
+        if filters.is_empty() || is_selected {
+            let ns = result.times.iter().map(|seconds| seconds * NS_PER_SECOND).collect();
+            benches.push(BenchSamples::from_times(name, "time", ns));
+        }
     }
     Ok(benches)
 }
@@ -49,7 +65,8 @@ mod tests {
     fn names(filters: &[&str]) -> Vec<String> {
         let filters: Vec<String> = filters.iter().map(|filter| (*filter).to_owned()).collect();
         let benches = parse(include_bytes!("fixtures/hyperfine.json"), &filters).unwrap();
-        assert!(benches.iter().all(|bench| bench.ns.iter().all(|&ns| ns > 1e5)), "{benches:?}");
+        let is_time = |bench: &BenchSamples| bench.numbers[0].samples.iter().all(|&ns| ns > 1e5);
+        assert!(benches.iter().all(is_time), "{benches:?}");
         benches.into_iter().map(|bench| bench.name).collect()
     }
 
@@ -58,6 +75,20 @@ mod tests {
         assert_eq!(names(&[]), ["count", "sort"]);
         assert_eq!(names(&["or", "x"]), ["sort"]);
         assert_eq!(names(&["x"]), [""; 0]);
+    }
+
+    #[test]
+    fn commands_are_named_by_parameters() {
+        let text = r#"{"results":[
+            {"command":"x","times":[1.0],"parameters":{"n":"1","m":"a"}},
+            {"command":"x","times":[2.0],"parameters":{"n":"2","m":"a"}},
+            {"command":"y 3","times":[3.0],"parameters":{"n":"3"}},
+            {"command":"z","times":[4.0]},{"command":"z","times":[5.0]}]}"#;
+        let benches = parse(text.as_bytes(), &[]).unwrap();
+        let names: Vec<&str> = benches.iter().map(|bench| bench.name.as_str()).collect();
+        assert_eq!(names, ["x m=a n=1", "x m=a n=2", "y 3", "z", "z"]);
+        let filtered = parse(text.as_bytes(), &["n=2".to_owned()]).unwrap();
+        assert_eq!((filtered.len(), filtered[0].numbers[0].samples[0]), (1, 2e9));
     }
 
     #[test]

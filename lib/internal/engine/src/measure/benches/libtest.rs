@@ -1,61 +1,154 @@
 //! The lines that Rust's own harness prints: `test fib ... bench:   1,234.56 ns/iter (+/- 12.34)`.
 //!
-//! The crate `bencher` and Criterion's `--output-format bencher` print the same lines.
+//! The crate `bencher` and Criterion's `--output-format bencher` print the same lines. The harness
+//! prints the name before it runs the benchmark, whose own output can follow.
 
-use super::{BenchOutputError, BenchSamples, Flag, flag};
+use jitterstat::series::Better;
+
+use super::{BenchOutputError, BenchSamples, Flag, NumberSamples, flag};
 
 /// Flags of a run. The harness chooses the time of a benchmark: from 0.3 to 3 seconds.
 pub const FLAGS: &[Flag] = &[flag("--bench")];
 
+/// Results of what is not a benchmark, or was not run.
+const OTHER_RESULTS: [&str; 3] = ["ok", "ignored", "FAILED"];
+
 /// Parses the benchmarks of a run.
 pub fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
     let mut benches = Vec::new();
+    let mut pending = None;
     for line in text.lines() {
-        let Some(rest) = line.trim_start().strip_prefix("test ") else { continue };
-        let Some((name, figures)) = rest.split_once(" ... bench:") else { continue };
-        let name = name.trim_end().to_owned();
-        let Some(ns) = parse_time(figures) else {
-            let (time, example) = (figures.trim().to_owned(), "1,234.56 ns/iter");
-            return Err(BenchOutputError::InvalidTime { time, name, example });
-        };
-        benches.push(BenchSamples { name, ns: vec![ns] });
+        let mut rest = line;
+        if let Some(NamedLine { name, rest: result }) = find_name(line) {
+            benches.extend(pending.take().map(without_number));
+            pending = Some(name);
+            rest = result;
+        }
+        let Some(name) = pending else { continue };
+        if let Some((_, figures)) = rest.rsplit_once("bench:") {
+            benches.push(parse_figures(name, figures)?);
+            pending = None;
+        } else if OTHER_RESULTS.iter().any(|result| rest.trim_end().ends_with(result)) {
+            pending = None;
+        } else if line.starts_with("test result: ") {
+            benches.extend(pending.take().map(without_number));
+        }
     }
+    benches.extend(pending.map(without_number));
     Ok(benches)
 }
 
-/// Parses the time of an iteration, which has commas between thousands.
-fn parse_time(figures: &str) -> Option<f64> {
-    let (number, _) = figures.split_once(" ns/iter")?;
-    number.trim().replace(',', "").parse().ok()
+/// A line with the name of a test or benchmark, and the text that follows it.
+struct NamedLine<'a> {
+    name: &'a str,
+    rest: &'a str,
+}
+
+/// Finds `test NAME ... `. Output of the previous benchmark can be in front of it.
+fn find_name(line: &str) -> Option<NamedLine<'_>> {
+    let (start, rest) =
+        line.split_once(" ... ").or_else(|| line.strip_suffix(" ...").map(|start| (start, "")))?;
+    let name = match start.trim_start().strip_prefix("test ") {
+        Some(name) => name,
+        None => {
+            let (_, name) = start.rsplit_once("test ")?;
+            Some(name).filter(|name| !name.trim_end().contains(char::is_whitespace))?
+        }
+    };
+    Some(NamedLine { name: name.trim_end(), rest })
+}
+
+fn without_number(name: &str) -> BenchSamples {
+    BenchSamples { name: name.to_owned(), numbers: Vec::new() }
+}
+
+/// Parses `1,234.56 ns/iter (+/- 12.34) = 81 MB/s`. Criterion can state another unit.
+fn parse_figures(name: &str, figures: &str) -> Result<BenchSamples, BenchOutputError> {
+    let time = figures.split_once("/iter").and_then(|(time, _)| parse_figure(time));
+    let Some(Figure { value, unit }) = time else {
+        let (time, example) = (figures.trim().to_owned(), "1,234.56 ns/iter");
+        return Err(BenchOutputError::InvalidTime { time, name: name.to_owned(), example });
+    };
+    let mut numbers = vec![NumberSamples::new("time", unit, Better::Lower, vec![value])];
+    let rate = figures.rsplit_once('=').and_then(|(_, rate)| parse_figure(rate));
+    if let Some(Figure { value, unit: unit @ "MB/s" }) = rate {
+        numbers.push(NumberSamples::new(unit, unit, Better::Higher, vec![value]));
+    }
+    Ok(BenchSamples { name: name.to_owned(), numbers })
+}
+
+/// A value and its unit.
+struct Figure<'a> {
+    value: f64,
+    unit: &'a str,
+}
+
+/// Parses a value, which has commas between thousands, and its unit.
+fn parse_figure(text: &str) -> Option<Figure<'_>> {
+    let (value, unit) = text.trim().split_once(' ')?;
+    Some(Figure { value: value.replace(',', "").parse().ok()?, unit: unit.trim() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn bench(name: &str, ns: f64) -> BenchSamples {
+        BenchSamples::from_times(name.to_owned(), "time", vec![ns])
+    }
+
     #[test]
     fn output_of_libtest_is_read() {
         let benches = parse(include_str!("fixtures/libtest.txt")).unwrap();
         let names: Vec<&str> = benches.iter().map(|bench| bench.name.as_str()).collect();
         assert_eq!(names, ["hash", "search::binary", "search::linear"]);
-        assert!(benches.iter().all(|bench| bench.ns[0] > 0.0), "{benches:?}");
+        assert!(benches.iter().all(|bench| bench.numbers[0].samples[0] > 0.0), "{benches:?}");
     }
 
     #[test]
     fn lines_of_all_versions_are_parsed() {
         for (line, ns) in [
             ("test a ... bench:   1,234,567.89 ns/iter (+/- 12.34)", 1_234_567.89),
-            ("test a ... bench:       1,234 ns/iter (+/- 12) = 81 MB/s", 1234.0),
             ("test a            ... bench:           0 ns/iter (+/- 0)", 0.0),
             ("test a ... bench:           0.31 ns/iter (+/- 0.00)", 0.31),
         ] {
-            let expected = [BenchSamples { name: "a".to_owned(), ns: vec![ns] }];
-            assert_eq!(parse(line).unwrap(), expected, "{line}");
+            assert_eq!(parse(line).unwrap(), [bench("a", ns)], "{line}");
         }
-        for line in ["test a ... ok", "running 3 tests", "test result: ok. 0 passed", ""] {
+        let joules = parse("test a b/c ... bench:          12 J/iter (+/- 0)").unwrap();
+        let number = NumberSamples::new("time", "J", Better::Lower, vec![12.0]);
+        assert_eq!((joules[0].name.as_str(), &joules[0].numbers[0]), ("a b/c", &number));
+        let with_rate =
+            parse("test a ... bench:       1,234 ns/iter (+/- 12) = 1,081 MB/s").unwrap();
+        let rate = NumberSamples::new("MB/s", "MB/s", Better::Higher, vec![1081.0]);
+        assert_eq!(with_rate[0].numbers[1], rate);
+        for line in [
+            "test a ... ok",
+            "test a ... ignored",
+            "running 3 tests",
+            "test result: ok. 0 passed",
+            "",
+        ] {
             assert_eq!(parse(line).unwrap(), [], "{line}");
         }
         let error = parse("test a ... bench: soon").unwrap_err().to_string();
         assert_eq!(error, "invalid time \"soon\" of a: expected e.g. 1,234.56 ns/iter");
+    }
+
+    #[test]
+    fn output_of_benchmarks_is_skipped() {
+        let figures = "bench:   1,234 ns/iter (+/- 3)\n";
+        for output in ["loading\n", "loading ", "test of x\n7 ns/iter\n"] {
+            let text = format!("test a ... {output}{figures}nexttest b ... {figures}");
+            assert_eq!(parse(&text).unwrap(), [bench("a", 1234.0), bench("b", 1234.0)], "{text}");
+        }
+    }
+
+    #[test]
+    fn benches_without_time_are_kept() {
+        let text = "test a ... hello\ntest b ... bench: 1 ns/iter (+/- 0)\ntest c ... \n\ntest result: ok. 0 passed;\n";
+        assert_eq!(
+            parse(text).unwrap(),
+            [without_number("a"), bench("b", 1.0), without_number("c")]
+        );
     }
 }

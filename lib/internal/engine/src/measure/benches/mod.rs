@@ -1,23 +1,31 @@
 //! Results of benchmarks that a program runs, read from the output of their harness.
 //!
-//! A run of a gate is a short run of the whole program. It gives one value per benchmark: the
-//! lower quartile of the times per iteration.
+//! A run of a gate is a short run of the whole program. It gives one value per number of a
+//! benchmark: the lower quartile of its samples, or the upper one if higher values are better.
 
 mod bench_output_error;
+mod cbor;
 mod criterion;
+mod criterion_server;
 mod go;
 mod hyperfine;
+mod known_cause;
 mod libtest;
 
+use std::collections::HashMap;
 use std::fmt::{self, Display};
 use std::io::Read as _;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use jitterstat::series::Better;
+
 use crate::machine::os;
 
 pub use bench_output_error::BenchOutputError;
+pub use criterion_server::{CriterionServer, CriterionTalk, ENV_PORT as ENV_CRITERION_PORT};
+pub use known_cause::KnownCause;
 
 /// Maximum size of an output. A suite of thousands of benchmarks writes less than a megabyte.
 const MAX_OUTPUT_BYTES: u64 = 64 << 20;
@@ -25,8 +33,6 @@ const MAX_OUTPUT_BYTES: u64 = 64 << 20;
 const MAX_BENCHES: usize = 10_000;
 /// Maximum size of a name that is made of several parts.
 const MAX_NAME_BYTES: usize = 512;
-/// Minimum time of an iteration. Code that the optimizer removed takes none, which has no logarithm.
-const MIN_ITERATION_NS: f64 = 1e-3;
 
 /// A harness of benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +109,55 @@ impl BenchFormat {
         }
     }
 
+    /// Returns the name of the number that is judged unless `--metric` chooses another one.
+    pub fn default_number(self) -> &'static str {
+        match self {
+            Self::Go => "ns/op",
+            Self::Criterion | Self::Hyperfine | Self::Libtest => "time",
+        }
+    }
+
+    /// Returns the names of all numbers; `None` if benchmarks can report any.
+    pub fn known_numbers(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Criterion => Some(&["time", "throughput"]),
+            Self::Go => None,
+            Self::Hyperfine => Some(&["time"]),
+            Self::Libtest => Some(&["time", "MB/s"]),
+        }
+    }
+
+    /// Returns the index in a command at which the flags of the harness are inserted.
+    fn argument_place(self, command: &[String]) -> usize {
+        let find = |start: usize, is_found: &dyn Fn(&String) -> bool| {
+            let found = command[start..].iter().position(is_found);
+            found.map_or(command.len(), |index| start + index)
+        };
+        match self {
+            // Cargo passes on what follows its separator.
+            _ if is_program(command, "cargo") => command.len(),
+            // An executable of tests reads flags only in front of its first other argument.
+            Self::Go => match command.iter().position(|word| file_stem(word).ends_with(".test")) {
+                Some(executable) => executable + 1,
+                None => find(0, &is_separator),
+            },
+            Self::Hyperfine => {
+                let program = find(0, &|word| file_stem(word) == "hyperfine");
+                find(program, &is_separator)
+            }
+            // A separator in front of an executable belongs to a program that starts it.
+            Self::Criterion | Self::Libtest => {
+                let starts_program =
+                    |word: &String| word.contains('/') && Path::new(word).is_file();
+                let separators = command.iter().enumerate().filter(|(_, word)| is_separator(word));
+                let mut own = separators
+                    .map(|(index, _)| index)
+                    .filter(|index| !command.get(index + 1).is_some_and(starts_program));
+                own.next().unwrap_or(command.len())
+            }
+        }
+    }
+
     /// Returns the flags of a short run: a gate needs many runs, and its own statistics instead of
     /// those of the harness.
     fn flags(self) -> &'static [Flag] {
@@ -143,6 +198,8 @@ impl FromStr for BenchFormat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BenchRequest {
     pub format: BenchFormat,
+    /// Names of the numbers to judge.
+    pub numbers: Vec<String>,
     /// Filters of the harness. Without one, all benchmarks run.
     pub filters: Vec<String>,
     pub length: RunLength,
@@ -153,32 +210,87 @@ pub struct BenchRequest {
 pub struct BenchResult {
     /// The id by which the harness selects the benchmark.
     pub name: String,
-    /// Lower quartile of the times of an iteration.
-    pub ns: f64,
+    /// The numbers that the harness reported, none if it reported none.
+    pub numbers: Vec<BenchNumber>,
 }
 
-/// The samples of a benchmark in a run: the time of an iteration in each.
+/// A number of a benchmark in a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BenchNumber {
+    /// Name by which `--metric` chooses the number.
+    pub name: String,
+    /// The unit that the harness states; empty if it states none.
+    pub unit: String,
+    pub better: Better,
+    /// The value, at least zero; `None` if a sample is negative or not finite.
+    pub value: Option<f64>,
+}
+
+/// The samples of a benchmark in a run, for each of its numbers.
 #[derive(Clone, Debug, PartialEq)]
 struct BenchSamples {
     name: String,
-    ns: Vec<f64>,
+    numbers: Vec<NumberSamples>,
 }
 
-/// The paths to which a run of benchmarks writes.
+#[derive(Clone, Debug, PartialEq)]
+struct NumberSamples {
+    name: String,
+    unit: String,
+    better: Better,
+    samples: Vec<f64>,
+}
+
+impl BenchSamples {
+    /// Creates a benchmark whose only number is the time of an iteration.
+    fn from_times(name: String, number: &str, ns: Vec<f64>) -> Self {
+        Self { name, numbers: vec![NumberSamples::new(number, "ns", Better::Lower, ns)] }
+    }
+}
+
+impl NumberSamples {
+    fn new(name: &str, unit: &str, better: Better, samples: Vec<f64>) -> Self {
+        Self { name: name.to_owned(), unit: unit.to_owned(), better, samples }
+    }
+
+    fn reduce(self) -> BenchNumber {
+        let Self { name, unit, better, samples } = self;
+        let value = good_quartile(&samples, better);
+        BenchNumber { name, unit, better, value }
+    }
+}
+
+/// The output of a run of benchmarks.
 pub struct BenchOutput<'a> {
     pub stdout: &'a Path,
     pub criterion_home: &'a Path,
+    pub criterion_talk: Option<&'a CriterionTalk>,
 }
 
 impl BenchRequest {
-    /// Returns the arguments that the command of the user lacks. Its own flags have priority.
-    pub fn arguments(&self, command: &[String]) -> Vec<String> {
+    /// Adds the arguments that the command of the user lacks. Its own flags have priority.
+    ///
+    /// The arguments precede the separator behind which the harness would not read them.
+    pub fn add_arguments(&self, command: &[String]) -> Vec<String> {
+        let place = self.format.argument_place(command);
+        let (before, after) = command.split_at(place);
+        let is_cargo = is_program(command, "cargo") && !command.iter().any(|word| word == "--");
+        let separator = is_cargo.then(|| "--".to_owned());
+        // What follows a separator belongs to the program of the user.
+        let own = if after.first().is_some_and(is_separator) { before } else { command };
+        let arguments = self.missing_arguments(own);
+        [before, separator.as_slice(), &arguments, after].concat()
+    }
+
+    fn missing_arguments(&self, command: &[String]) -> Vec<String> {
         let mut arguments = Vec::new();
         for flag in self.format.flags() {
             let name = flag.name;
             // Criterion accepts only one of these.
             let is_quick = name == "--sample-size" && has_flag(command, "--quick");
-            if is_quick || has_flag(command, name) {
+            // Cargo adds this one itself.
+            let is_of_cargo = name == "--bench" && is_program(command, "cargo");
+            if is_quick || is_of_cargo || has_flag(command, name) {
                 continue;
             }
             match (flag.value(self.length), self.format) {
@@ -186,6 +298,13 @@ impl BenchRequest {
                 (Some(value), BenchFormat::Go) => arguments.push(format!("{name}={value}")),
                 (Some(value), _) => arguments.extend([name.to_owned(), value.to_owned()]),
             }
+        }
+        let is_of_memory = |number: &String| go::MEMORY_NUMBERS.contains(&number.as_str());
+        if self.format == BenchFormat::Go
+            && self.numbers.iter().any(is_of_memory)
+            && !has_flag(command, "-test.benchmem")
+        {
+            arguments.push("-test.benchmem".to_owned());
         }
         arguments.extend(self.filter_arguments(command));
         arguments
@@ -208,10 +327,14 @@ impl BenchRequest {
     ///
     /// # Errors
     ///
-    /// Returns an error if the output is not one of the harness, or contains a benchmark twice.
+    /// Returns an error if the output is not one of the harness.
     pub fn read(&self, output: &BenchOutput<'_>) -> Result<Vec<BenchResult>, BenchOutputError> {
-        let samples = match self.format {
-            BenchFormat::Criterion => criterion::read(output.criterion_home)?,
+        let samples = match (self.format, output.criterion_talk) {
+            (BenchFormat::Criterion, Some(talk)) if talk.has_connection() => {
+                criterion::from_talk(talk)?
+            }
+            // The program is not a Criterion that connects, but has written its files.
+            (BenchFormat::Criterion, _) => criterion::read(output.criterion_home)?,
             _ => self.parse(&read_bounded(output.stdout)?)?,
         };
         summarize(samples)
@@ -235,14 +358,37 @@ impl BenchRequest {
 ///
 /// Returns an error if the output is not one of the harness.
 pub fn parse(format: BenchFormat, bytes: &[u8]) -> Result<Vec<BenchResult>, BenchOutputError> {
-    let request = BenchRequest { format, filters: Vec::new(), length: RunLength::Short };
+    let (numbers, filters) = (Vec::new(), Vec::new());
+    let request = BenchRequest { format, numbers, filters, length: RunLength::Short };
     let samples = match format {
-        BenchFormat::Criterion => {
-            vec![BenchSamples { name: "sample".to_owned(), ns: criterion::parse_samples(bytes)? }]
-        }
+        BenchFormat::Criterion => vec![criterion::parse_samples("sample", bytes)?],
         _ => request.parse(bytes)?,
     };
     summarize(samples)
+}
+
+/// Parses a message that Criterion sends over its connection.
+///
+/// # Errors
+///
+/// Returns an error if it is not one.
+pub fn parse_criterion_message(bytes: &[u8]) -> Result<(), BenchOutputError> {
+    criterion_server::parse_message(bytes).map(|_| ())
+}
+
+/// Returns whether a word of a command separates the arguments of a harness from others.
+fn is_separator(word: &String) -> bool {
+    matches!(word.as_str(), "-args" | "--args" | "--")
+}
+
+/// Returns whether the program of a command has this name, without its directory and extension.
+fn is_program(command: &[String], name: &str) -> bool {
+    command.first().is_some_and(|word| file_stem(word) == name)
+}
+
+fn file_stem(word: &str) -> &str {
+    let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
+    name.strip_suffix(".exe").unwrap_or(name)
 }
 
 /// Returns whether a command has a flag, whichever way its value is attached. Go accepts one or two
@@ -271,17 +417,20 @@ fn join_name(parts: &[&str], separator: &str) -> Result<String, BenchOutputError
     }
 }
 
-/// Reduces the samples of each benchmark to one value.
+/// Reduces the samples of each number to one value. Further benchmarks with the same name get their
+/// ordinal as a suffix.
 fn summarize(samples: Vec<BenchSamples>) -> Result<Vec<BenchResult>, BenchOutputError> {
     if samples.len() > MAX_BENCHES {
         return Err(BenchOutputError::TooManyBenches);
     }
+    let mut ordinals: HashMap<String, u64> = HashMap::new();
     let mut results = Vec::new();
-    for BenchSamples { name, ns } in samples {
-        let Some(ns) = lower_quartile(&ns) else {
-            return Err(BenchOutputError::InvalidTimes { name });
-        };
-        results.push(BenchResult { name, ns: ns.max(MIN_ITERATION_NS) });
+    for BenchSamples { name, numbers } in samples {
+        let ordinal = ordinals.entry(name.clone()).or_default();
+        *ordinal += 1;
+        let name = if *ordinal == 1 { name } else { format!("{name}#{ordinal}") };
+        let numbers = numbers.into_iter().map(NumberSamples::reduce).collect();
+        results.push(BenchResult { name, numbers });
     }
     results.sort_by(|a, b| a.name.cmp(&b.name));
     match results.windows(2).find(|pair| pair[0].name == pair[1].name) {
@@ -290,15 +439,19 @@ fn summarize(samples: Vec<BenchSamples>) -> Result<Vec<BenchResult>, BenchOutput
     }
 }
 
-/// Returns the lower quartile of times. `None` if there is no time, or one that is not a time.
+/// Returns the quartile of samples on their good side. `None` if there is no sample, or a sample
+/// that is negative or not finite.
 ///
-/// Interrupts and stolen time only lengthen samples, so the value holds as long as a quarter of them
-/// is undisturbed.
-fn lower_quartile(ns: &[f64]) -> Option<f64> {
-    let mut sorted = ns.to_vec();
+/// Interrupts and stolen time only make samples worse, so the value holds as long as a quarter of
+/// them is undisturbed.
+fn good_quartile(samples: &[f64], better: Better) -> Option<f64> {
+    let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let is_valid = sorted.iter().all(|ns| ns.is_finite() && *ns >= 0.0);
-    sorted.get(ns.len().saturating_sub(1) / 4).copied().filter(|_| is_valid)
+    let is_valid = sorted.iter().all(|value| value.is_finite() && *value >= 0.0);
+    if better == Better::Higher {
+        sorted.reverse();
+    }
+    sorted.get(samples.len().saturating_sub(1) / 4).copied().filter(|_| is_valid)
 }
 
 /// Reads a file that a program wrote. All writers have exited.
@@ -324,44 +477,81 @@ mod tests {
 
     fn request(format: BenchFormat, filters: &[&str]) -> BenchRequest {
         let filters = filters.iter().map(|filter| (*filter).to_owned()).collect();
-        BenchRequest { format, filters, length: RunLength::Short }
+        let numbers = vec![format.default_number().to_owned()];
+        BenchRequest { format, numbers, filters, length: RunLength::Short }
     }
 
-    fn arguments(format: BenchFormat, filters: &[&str], command: &str) -> String {
-        request(format, filters).arguments(&words(command)).join(" ")
+    fn completed(format: BenchFormat, filters: &[&str], command: &str) -> String {
+        request(format, filters).add_arguments(&words(command)).join(" ")
     }
+
+    const SHORT_CRITERION: &str =
+        "--warm-up-time 0.01 --measurement-time 0.03 --sample-size 10 --nresamples 100";
+    const SHORT_GO: &str = "-test.run=^$ -test.benchtime=20ms -test.count=3";
 
     #[test]
     fn missing_flags_are_added() {
         use BenchFormat::{Criterion, Go, Hyperfine, Libtest};
-        let short = "--warm-up-time 0.01 --measurement-time 0.03 --sample-size 10 --nresamples 100";
-        let criterion = format!("--bench --noplot {short}");
-        for (format, filters, command, expected) in [
-            (Criterion, &[][..], "./b", criterion.as_str()),
-            (Criterion, &["fib", "^x$"], "./b", &format!("{criterion} fib|^x$")),
+        for (format, filters, command, added) in [
+            (Criterion, &[][..], "./b", format!("--bench --noplot {SHORT_CRITERION}")),
+            (
+                Criterion,
+                &["fib", "^x$"],
+                "./b",
+                format!("--bench --noplot {SHORT_CRITERION} fib|^x$"),
+            ),
             (
                 Criterion,
                 &[],
                 "./b --bench --noplot --sample-size=20 --warm-up-time 1",
-                "--measurement-time 0.03 --nresamples 100",
+                "--measurement-time 0.03 --nresamples 100".to_owned(),
             ),
             (
                 Criterion,
                 &[],
                 "./b --bench --noplot --quick",
-                "--warm-up-time 0.01 --measurement-time 0.03 --nresamples 100",
+                "--warm-up-time 0.01 --measurement-time 0.03 --nresamples 100".to_owned(),
             ),
-            (Libtest, &["a"], "./b --bench", "a"),
+            (Libtest, &["a"], "./b --bench", "a".to_owned()),
+            (Go, &["X", "Y/z"], "./b", format!("{SHORT_GO} -test.bench=X|Y/z")),
             (
                 Go,
-                &["X", "Y/z"],
-                "./b.test",
-                "-test.run=^$ -test.benchtime=20ms -test.count=3 -test.bench=X|Y/z",
+                &[],
+                "go test -bench Sort -benchtime=1s ./sort",
+                "-test.run=^$ -test.count=3".to_owned(),
             ),
-            (Go, &[], "go test -bench Sort -benchtime=1s ./sort", "-test.run=^$ -test.count=3"),
-            (Hyperfine, &["x"], "hyperfine -r 3 ./x", "--style none --export-json -"),
+            (Hyperfine, &["x"], "hyperfine -r 3 ./x", "--style none --export-json -".to_owned()),
         ] {
-            assert_eq!(arguments(format, filters, command), expected, "{format}: {command}");
+            let expected = format!("{command} {added}");
+            assert_eq!(completed(format, filters, command), expected, "{format}: {command}");
+        }
+        let memory = BenchRequest { numbers: vec!["allocs/op".to_owned()], ..request(Go, &[]) };
+        let expected = format!("./b {SHORT_GO} -test.benchmem -test.bench=.");
+        assert_eq!(memory.add_arguments(&words("./b")).join(" "), expected);
+    }
+
+    #[test]
+    fn flags_precede_separators() {
+        use BenchFormat::{Criterion, Go, Hyperfine, Libtest};
+        let criterion = format!("--bench --noplot {SHORT_CRITERION}");
+        let go = format!("{SHORT_GO} -test.bench=.");
+        let hyperfine = "--style none --export-json -";
+        for (format, before, after, flags) in [
+            (Criterion, "./b", " -- sort", criterion.as_str()),
+            (Criterion, "taskset -c 1 -- /bin/sh x", "", &criterion),
+            (Criterion, "taskset -c 1 -- /bin/sh x", " -- sort", &criterion),
+            (Libtest, "./b", " -- --bench", "--bench"),
+            (Go, "go test ./x", " -args -bench 3 -test.count=7", &go),
+            (Go, "nice ./x.test", " input.txt", &go),
+            (Go, "go test", " -- y", &go),
+            (Hyperfine, "hyperfine -N", " -- ./a ./b", hyperfine),
+            (Hyperfine, "env -- /usr/bin/hyperfine -N", " -- ./a ./b", hyperfine),
+            (Hyperfine, "hyperfine -N ./a", "", hyperfine),
+            (Criterion, "cargo bench --bench suite", "", &format!("-- --noplot {SHORT_CRITERION}")),
+            (Criterion, "cargo bench -- sort", "", &format!("--noplot {SHORT_CRITERION}")),
+        ] {
+            let found = completed(format, &[], &format!("{before}{after}"));
+            assert_eq!(found, format!("{before} {flags}{after}"), "{format}");
         }
     }
 
@@ -378,7 +568,8 @@ mod tests {
             (Libtest, "--bench"),
         ] {
             let brief = BenchRequest { length: RunLength::Brief, ..request(format, &[]) };
-            assert_eq!(brief.arguments(&words("./b")).join(" "), expected, "{format}");
+            let found = brief.add_arguments(&words("./b")).join(" ");
+            assert_eq!(found, format!("./b {expected}"), "{format}");
         }
     }
 
@@ -392,25 +583,40 @@ mod tests {
     }
 
     #[test]
-    fn lower_quartiles_of_times_are_exact() {
-        assert_eq!(lower_quartile(&[3.0, 1.0, 2.0]), Some(1.0));
-        assert_eq!(lower_quartile(&[4.0, 1.0, 2.0, 100.0, 7.0]), Some(2.0));
+    fn quartiles_of_samples_are_exact() {
+        let lower = |samples: &[f64]| good_quartile(samples, Better::Lower);
+        assert_eq!(lower(&[3.0, 1.0, 2.0]), Some(1.0));
+        assert_eq!(lower(&[4.0, 1.0, 2.0, 100.0, 7.0]), Some(2.0));
         let ten: Vec<f64> = (1..=10).rev().map(f64::from).collect();
-        assert_eq!(lower_quartile(&ten), Some(3.0));
-        assert_eq!(lower_quartile(&[0.0]), Some(0.0));
+        assert_eq!(lower(&ten), Some(3.0));
+        assert_eq!(good_quartile(&ten, Better::Higher), Some(8.0));
+        assert_eq!(lower(&[0.0]), Some(0.0));
         for invalid in [&[][..], &[-1.0], &[f64::NAN], &[1.0, f64::INFINITY]] {
-            assert_eq!(lower_quartile(invalid), None, "{invalid:?}");
+            assert_eq!(lower(invalid), None, "{invalid:?}");
         }
     }
 
     #[test]
     fn results_are_sorted_and_unique() {
-        let samples = |name: &str, ns: f64| BenchSamples { name: name.to_owned(), ns: vec![ns] };
-        let results = summarize(vec![samples("b", 2.0), samples("a", 0.0)]).unwrap();
-        assert_eq!(results[0], BenchResult { name: "a".to_owned(), ns: MIN_ITERATION_NS });
-        assert_eq!(results[1], BenchResult { name: "b".to_owned(), ns: 2.0 });
-        let error = summarize(vec![samples("a", 2.0), samples("a", 1.0)]).unwrap_err().to_string();
-        assert_eq!(error, "it ran two benchmarks with the name \"a\"");
+        let samples =
+            |name: &str, ns: f64| BenchSamples::from_times(name.to_owned(), "time", vec![ns]);
+        let found = |samples| -> Vec<(String, Option<f64>)> {
+            let results = summarize(samples).unwrap().into_iter();
+            results.map(|bench| (bench.name, bench.numbers[0].value)).collect()
+        };
+        let (a, b) = ("a".to_owned(), "b".to_owned());
+        assert_eq!(
+            found(vec![samples("b", 2.0), samples("a", 0.0)]),
+            [(a.clone(), Some(0.0)), (b, Some(2.0))]
+        );
+        let expected = [(a, Some(2.0)), ("a#2".to_owned(), Some(1e-9)), ("a#3".to_owned(), None)];
+        assert_eq!(
+            found(vec![samples("a", 2.0), samples("a", 1e-9), samples("a", f64::NAN)]),
+            expected
+        );
+        let twice = vec![samples("a", 2.0), samples("a", 1.0), samples("a#2", 1.0)];
+        let error = summarize(twice).unwrap_err().to_string();
+        assert_eq!(error, "it ran two benchmarks with the name \"a#2\"");
         let too_many = (0..=MAX_BENCHES).map(|i| samples(&i.to_string(), 1.0)).collect();
         assert_eq!(
             summarize(too_many).unwrap_err().to_string(),
@@ -418,7 +624,5 @@ mod tests {
         );
         let too_long = join_name(&[&"x".repeat(510), "y"], "::").unwrap_err().to_string();
         assert_eq!(too_long, "the name of a benchmark has more than 512 bytes");
-        let error = summarize(vec![samples("a", f64::NAN)]).unwrap_err().to_string();
-        assert_eq!(error, "the times of \"a\" are invalid");
     }
 }

@@ -15,7 +15,7 @@ use jitterstat::series::{self, RoundReply, SeriesError};
 
 use super::stderr_tail::StderrQuote;
 use crate::machine::os::ProcessTreeExit;
-use crate::measure::benches::BenchOutputError;
+use crate::measure::benches::{BenchOutputError, KnownCause};
 use crate::measure::metric_error::MetricError;
 use crate::program::Program;
 
@@ -70,6 +70,14 @@ pub enum ProgramFault {
         status: ExitStatus,
         stderr: StderrQuote,
     },
+    /// A program of benchmarks failed.
+    Harness {
+        status: ExitStatus,
+        stderr: StderrQuote,
+        /// End of standard output, to which some harnesses write their errors.
+        stdout: String,
+        cause: Option<KnownCause>,
+    },
     /// The program ended before its last round.
     EndedEarly {
         /// Reply that was expected; `None` between two rounds.
@@ -111,7 +119,10 @@ pub enum ProgramFault {
         lateness_ns: i64,
         run_ns: i64,
     },
-    Benches(BenchOutputError),
+    Benches {
+        error: BenchOutputError,
+        cause: Option<KnownCause>,
+    },
     Metric(MetricError),
 }
 
@@ -135,6 +146,17 @@ impl RunFailure {
     /// Creates the failure of a program.
     pub fn new(program: &Program, fault: ProgramFault) -> Self {
         Self::Failed { program: program.text().to_owned(), fault }
+    }
+
+    /// Adds the known cause of the failure of a harness, if `find_cause` finds it in what the harness
+    /// wrote.
+    pub fn with_cause(mut self, find_cause: impl FnOnce(&str) -> Option<KnownCause>) -> Self {
+        if let Self::Failed { fault: ProgramFault::Harness { stderr, stdout, cause, .. }, .. } =
+            &mut self
+        {
+            *cause = find_cause(&format!("{stderr}\n{stdout}"));
+        }
+        self
     }
 
     /// Converts an error of the system.
@@ -228,6 +250,14 @@ impl fmt::Display for ProgramFault {
         match self {
             Self::System(error) => error.fmt(f),
             Self::ExitStatus { status, stderr } => write!(f, "ended with {status}{stderr}"),
+            Self::Harness { status, stderr, stdout, cause } => {
+                write!(f, "ended with {status}")?;
+                if let Some(cause) = cause {
+                    write!(f, "; {cause}")?;
+                }
+                write!(f, "{stderr}")?;
+                if stdout.is_empty() { Ok(()) } else { write!(f, "; stdout: {stdout}") }
+            }
             Self::EndedEarly { expected: Some(reply), exit, stderr } => {
                 write!(f, "ended without `{reply}`, with {exit}{stderr}")
             }
@@ -266,7 +296,8 @@ impl fmt::Display for ProgramFault {
                 format_time(*lateness_ns),
                 format_time(*run_ns)
             ),
-            Self::Benches(error) => error.fmt(f),
+            Self::Benches { error, cause: None } => error.fmt(f),
+            Self::Benches { error, cause: Some(cause) } => write!(f, "{error}; {cause}"),
             Self::Metric(error) => error.fmt(f),
         }
     }
@@ -280,7 +311,7 @@ impl Error for ProgramFault {
             | Self::KeptSeries { error, .. } => Some(&**error),
             Self::InvalidSeries(error) => Some(&**error),
             Self::InvalidReport(error) => Some(&**error),
-            Self::Benches(error) => error.source(),
+            Self::Benches { error, .. } => error.source(),
             Self::Metric(error) => error.source(),
             _ => None,
         }

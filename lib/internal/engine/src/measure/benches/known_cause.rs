@@ -1,0 +1,135 @@
+//! Known causes of a run that gives no benchmark.
+
+use std::fmt;
+
+use super::criterion_server::CriterionVersion;
+use super::{BenchFormat, CriterionTalk, has_flag};
+
+/// First version of Criterion that accepts fractions of a second.
+const FIRST_VERSION: CriterionVersion = CriterionVersion { major: 0, minor: 4 };
+
+/// A known cause of a run that gives no benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownCause {
+    /// The flags of a short run need a later Criterion.
+    OldCriterion,
+    /// A flag of the command prevents it.
+    Flag(&'static FlagEffect),
+}
+
+/// A flag, and what it does to a run.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FlagEffect {
+    flag: &'static str,
+    effect: &'static str,
+}
+
+const fn effect(flag: &'static str, effect: &'static str) -> FlagEffect {
+    FlagEffect { flag, effect }
+}
+
+const NEEDS_BASELINE: &str = "needs results that an earlier run has stored";
+const MEASURES_NOTHING: &str = "measures nothing";
+const OTHER_OUTPUT: &str = "changes the output";
+
+const CRITERION: &[FlagEffect] = &[
+    effect("--baseline", NEEDS_BASELINE),
+    effect("-b", NEEDS_BASELINE),
+    effect("--load-baseline", NEEDS_BASELINE),
+    effect("--test", MEASURES_NOTHING),
+    effect("--list", MEASURES_NOTHING),
+    effect("--profile-time", MEASURES_NOTHING),
+    effect("--exact", "takes the filter as the whole name"),
+];
+const GO: &[FlagEffect] = &[effect("-json", OTHER_OUTPUT), effect("-test.list", MEASURES_NOTHING)];
+const HYPERFINE: &[FlagEffect] = &[
+    effect("--export-json", "writes the JSON to another place than standard output"),
+    effect("--show-output", OTHER_OUTPUT),
+    effect("--output", OTHER_OUTPUT),
+];
+const LIBTEST: &[FlagEffect] = &[
+    effect("--test", MEASURES_NOTHING),
+    effect("--list", MEASURES_NOTHING),
+    effect("--format", OTHER_OUTPUT),
+    effect("--quiet", OTHER_OUTPUT),
+    effect("-q", OTHER_OUTPUT),
+    effect("--logfile", OTHER_OUTPUT),
+];
+
+impl KnownCause {
+    /// Finds the cause in the command, and in what the program wrote.
+    pub fn find(
+        format: BenchFormat,
+        command: &[String],
+        written: &str,
+        talk: Option<&CriterionTalk>,
+    ) -> Option<Self> {
+        let is_old = |version: CriterionVersion| version < FIRST_VERSION;
+        let has_rejected_fraction = written.contains("invalid digit found in string");
+        if format == BenchFormat::Criterion
+            && (talk.and_then(|talk| talk.version).is_some_and(is_old) || has_rejected_fraction)
+        {
+            return Some(Self::OldCriterion);
+        }
+        let effects = match format {
+            BenchFormat::Criterion => CRITERION,
+            BenchFormat::Go => GO,
+            BenchFormat::Hyperfine => HYPERFINE,
+            BenchFormat::Libtest => LIBTEST,
+        };
+        effects.iter().find(|effect| has_flag(command, effect.flag)).map(Self::Flag)
+    }
+}
+
+impl fmt::Display for KnownCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OldCriterion => f.write_str(
+                "Criterion before 0.4 accepts only whole seconds, so that a run is too long for a gate; update it",
+            ),
+            Self::Flag(FlagEffect { flag, effect }) => {
+                write!(f, "the command has {flag}, which {effect}; remove it")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_found_in_commands() {
+        for (format, command, written, expected) in [
+            (
+                BenchFormat::Criterion,
+                "./b --bench --baseline main",
+                "",
+                "the command has --baseline, which needs",
+            ),
+            (
+                BenchFormat::Criterion,
+                "./b",
+                "error: invalid digit found in string",
+                "Criterion before 0.4",
+            ),
+            (BenchFormat::Go, "go test -json ./x", "", "the command has -json, which changes"),
+            (
+                BenchFormat::Hyperfine,
+                "hyperfine --export-json x.json ls",
+                "",
+                "the command has --export-json",
+            ),
+            (BenchFormat::Libtest, "./b --format=json", "", "the command has --format"),
+        ] {
+            let command: Vec<String> = command.split(' ').map(str::to_owned).collect();
+            let cause = KnownCause::find(format, &command, written, None).unwrap().to_string();
+            assert!(cause.starts_with(expected), "{cause}");
+            assert_eq!(KnownCause::find(format, &command[..1], "", None), None);
+        }
+        let old = CriterionVersion { major: 0, minor: 3 };
+        let talk = CriterionTalk { version: Some(old), ..CriterionTalk::default() };
+        let cause = KnownCause::find(BenchFormat::Criterion, &[], "", Some(&talk));
+        assert_eq!(cause, Some(KnownCause::OldCriterion));
+    }
+}
