@@ -432,18 +432,17 @@ impl MetricPlan {
 
     /// Returns whether the values of a metric say nothing, because all of them are zero.
     fn is_unresolved(metric: &ProgramMetric, values: &PairValues) -> bool {
-        let mut values = values.iter().flat_map(Sides::iter);
-        !metric.counts_from_zero() && values.all(|value| *value == 0.0)
+        let is_zero = values.iter().flat_map(Sides::iter).all(|value| *value == 0.0);
+        !metric.counts_from_zero() && !values.is_empty() && is_zero
     }
 
     /// Removes the metrics whose values are all zero, and returns their names.
     fn remove_zeros(&self, metrics: &mut Vec<RunMetric>) -> Vec<String> {
-        let has_pairs = metrics.iter().any(|metric| !metric.values.is_empty());
         let mut planned = self.metrics.iter();
         let is_zero = |metric: &mut RunMetric| {
             let planned = planned.next().expect("there is a plan for each metric");
             let values: PairValues = metric.values.iter().map(|&pair| pair.into()).collect();
-            has_pairs && Self::is_unresolved(planned, &values)
+            Self::is_unresolved(planned, &values)
         };
         metrics.extract_if(.., is_zero).map(|metric| metric.name).collect()
     }
