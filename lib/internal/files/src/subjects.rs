@@ -185,6 +185,21 @@ macro_rules! with_subject_rows {
                 ..COMPETITOR
             } Tokio os_interval::Grouped;
             {
+                name: "os-interval-blocking",
+                about: "blocking::Interval of osinterval: a thread without a runtime (Burst)",
+                wait_kind: Sleep,
+                sign: Some((Blue, 2)),
+                precise_mode: Some("os-interval-blocking-precise"),
+                ..COMPETITOR
+            } Thread os_interval::Blocking;
+            {
+                name: "os-interval-blocking-precise",
+                about: "like os-interval-blocking, in precise mode",
+                wait_kind: Sleep,
+                sign: Some((Green, 5)),
+                ..COMPETITOR
+            } Thread os_interval::BlockingPrecise;
+            {
                 name: "os-sleep",
                 about: "osinterval::sleep_until: a new Sleep for each tick, one timer for the whole runtime",
                 sign: Some((Blue, 1)),

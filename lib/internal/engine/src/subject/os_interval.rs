@@ -5,10 +5,14 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use osinterval::{Expirations, GroupInterval, IntervalGroup, OsInterval, PeriodicInterval, Spin};
+use osinterval::{
+    Expirations, GroupInterval, IntervalGroup, OsInterval, PeriodicInterval, Precision, Spin,
+    blocking,
+};
 use tokio::time::Instant;
 
 use crate::subject::behaviour::Behaviour;
+use crate::subject::sliced_wait;
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, poll_wait_of_interval};
 
 /// `OsInterval`.
@@ -109,6 +113,61 @@ impl Ticker for Grouped {
 
     fn backend(&self) -> String {
         format!("{}, shared", self.0.backend())
+    }
+}
+
+/// `blocking::Interval`, which blocks a thread without a runtime.
+pub struct Blocking;
+/// `blocking::Interval` in its precise mode.
+pub struct BlockingPrecise;
+
+impl Subject for Blocking {
+    type Ticker = BlockingTicker;
+
+    fn ticker(schedule: Schedule) -> io::Result<BlockingTicker> {
+        BlockingTicker::new(schedule, Precision::Os)
+    }
+}
+
+impl Subject for BlockingPrecise {
+    // The precise mode wakes up before the deadline on purpose.
+    const PARKS_UNTIL_DUE: bool = false;
+    type Ticker = BlockingTicker;
+
+    fn ticker(schedule: Schedule) -> io::Result<BlockingTicker> {
+        BlockingTicker::new(schedule, Precision::spin())
+    }
+}
+
+/// The ticker of `blocking::Interval`.
+pub struct BlockingTicker(blocking::Interval);
+
+impl BlockingTicker {
+    fn new(schedule: Schedule, precision: Precision) -> io::Result<Self> {
+        let builder = blocking::Interval::builder(schedule.period).start_at(schedule.start);
+        Ok(Self(builder.precision(precision).build()?))
+    }
+}
+
+impl Ticker for BlockingTicker {
+    type Event = ();
+
+    #[inline]
+    fn poll_wait(mut self: Pin<&mut Self>, _: u64, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match sliced_wait::slice_end(self.0.period(), self.0.deadline()) {
+            #[allow(clippy::disallowed_methods, reason = "long before the deadline")]
+            Some(slice) => {
+                let now = std::time::Instant::now();
+                std::thread::sleep(slice.saturating_duration_since(now));
+                Poll::Pending
+            }
+            None => Poll::Ready(self.0.tick().map(drop).map_err(io::Error::from)),
+        }
+    }
+
+    fn backend(&self) -> String {
+        let mode = if self.0.lead().is_some() { " and a lead" } else { "" };
+        format!("{}{mode}", self.0.backend())
     }
 }
 
