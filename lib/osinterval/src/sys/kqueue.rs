@@ -45,6 +45,7 @@ mod dialect {
     pub(super) const ABSOLUTE: Option<fn(Instant) -> (i64, u32)> = None;
 }
 
+#[cfg(feature = "periodic")]
 pub(crate) use dialect::KERNEL_PERIODIC;
 use dialect::{ABSOLUTE, UNIT};
 

@@ -2,6 +2,7 @@
 //!
 //! Deadlines are absolute, on the clock of `mach_absolute_time`, which `std::time::Instant` uses.
 //! They are critical, so that the kernel does not postpone them to serve them together with others.
+#![allow(unsafe_code)]
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
