@@ -22,6 +22,7 @@ from dataclasses import dataclass
 sys.dont_write_bytecode = True
 import runtimes  # noqa: E402, in this directory
 import tables  # noqa: E402
+import threads  # noqa: E402
 from handicaps import hogs, quota, set_timer_slack  # noqa: E402
 from pages import ROOT, read_cpuinfo, this_machine  # noqa: E402
 from programs import STUDIES, build_osjitter, build_peer  # noqa: E402
@@ -281,6 +282,7 @@ RECIPES = {
     "osinterval": Recipe("osinterval and other crates; needs strace", measure_osinterval, tables.osinterval,
                          has_short=True),
     "runtimes": Recipe("the timers of tokio and other runtimes; needs strace", runtimes.measure, runtimes.write, has_short=True),
+    "threads": Recipe("intervals of threads without a runtime, quiet and with busy CPUs", threads.measure, threads.write),
     "tokio-unstable": Recipe("tokio's alternative timer and eager driver hand-off", measure_tokio_unstable,
                              tables.tokio_unstable, has_short=True),
 }

@@ -54,6 +54,10 @@ PROGRAMS = [
     Program("osinterval", "osinterval", "osinterval::OsInterval", "timerfd, `epoll_wait`", "wait-osinterval", is_ours=True),
     Program("osinterval-precise", "osinterval", "OsInterval", "timerfd, wakes early and spins", "wait-osinterval",
             argument="precise", setting="precise", is_ours=True),
+    Program("osinterval-blocking", "osinterval-blocking", "osinterval::blocking::Interval", "`clock_nanosleep`, timer slack of 1 ns",
+            "wait-osinterval-blocking", is_ours=True),
+    Program("osinterval-blocking-precise", "osinterval-blocking", "blocking::Interval", "`clock_nanosleep`, wakes early and spins",
+            "wait-osinterval-blocking", argument="precise", setting="precise", is_ours=True),
     Program("busypoll", "busypoll", "busypoll::time::Interval", "never parks: a whole core", "wait-busypoll", is_ours=True),
     Program("tokio", "tokio", "tokio::time::Interval", f"{MILLISECOND_WHEEL}, `epoll_wait`", "wait-tokio"),
     Program("tokio-hrtime", "tokio-hrtime", "tokio_hrtime::Interval", "periodic timerfd, `epoll_wait`", "wait-tokio-hrtime"),
@@ -69,6 +73,7 @@ PROGRAMS = [
     Program("std", None, "std::thread::sleep", "`clock_nanosleep`, timer slack of 50 us", "wait-std"),
     Program("spin_sleep", "spin_sleep", "spin_sleep::SpinSleeper", "`clock_nanosleep`, then `sched_yield` in a loop",
             "wait-spin-sleep"),
+    Program("spin_sleep_util", "spin_sleep_util", "spin_sleep_util::Interval", "as spin_sleep", "wait-spin-sleep-util"),
 ]
 
 

@@ -184,6 +184,6 @@ pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Elapsed, Timeout, timeout, timeout_at};
 
 // Compiles the programs of the README as documentation tests.
-#[cfg(all(doctest, feature = "interval"))]
+#[cfg(all(doctest, feature = "blocking", feature = "interval"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -3,6 +3,7 @@
 
 /// The files with tests, by their names in the list.
 const SOURCES: &[(&str, &str)] = &[
+    ("blocking", include_str!("blocking.rs")),
     ("descriptors", include_str!("descriptors.rs")),
     ("expirations", include_str!("expirations.rs")),
     ("group", include_str!("group.rs")),

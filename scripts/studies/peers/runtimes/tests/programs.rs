@@ -9,7 +9,7 @@ const PERIOD_NS: u64 = 1_000_000;
 const TICKS: usize = 5;
 
 /// The paths of the programs that were built, by name.
-const PROGRAMS: [(&str, Option<&str>); 14] = [
+const PROGRAMS: [(&str, Option<&str>); 16] = [
     ("async-io", option_env!("CARGO_BIN_EXE_wait-async-io")),
     ("async-timer", option_env!("CARGO_BIN_EXE_wait-async-timer")),
     ("busypoll", option_env!("CARGO_BIN_EXE_wait-busypoll")),
@@ -19,8 +19,10 @@ const PROGRAMS: [(&str, Option<&str>); 14] = [
     ("glommio", option_env!("CARGO_BIN_EXE_wait-glommio")),
     ("monoio", option_env!("CARGO_BIN_EXE_wait-monoio")),
     ("osinterval", option_env!("CARGO_BIN_EXE_wait-osinterval")),
+    ("osinterval-blocking", option_env!("CARGO_BIN_EXE_wait-osinterval-blocking")),
     ("smol", option_env!("CARGO_BIN_EXE_wait-smol")),
     ("spin_sleep", option_env!("CARGO_BIN_EXE_wait-spin-sleep")),
+    ("spin_sleep_util", option_env!("CARGO_BIN_EXE_wait-spin-sleep-util")),
     ("std", option_env!("CARGO_BIN_EXE_wait-std")),
     ("tokio", option_env!("CARGO_BIN_EXE_wait-tokio")),
     ("tokio-hrtime", option_env!("CARGO_BIN_EXE_wait-tokio-hrtime")),
