@@ -4,7 +4,7 @@
 //! add `--no-default-features --features blocking`.
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use osinterval::Precision;
 use osinterval::blocking::{Interval, MissedTickBehavior};

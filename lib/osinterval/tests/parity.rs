@@ -13,7 +13,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("schedule", include_str!("../src/schedule.rs")),
     ("semantics", include_str!("semantics.rs")),
     ("syscalls", include_str!("syscalls.rs")),
-    ("windows", include_str!("../src/sys/windows.rs")),
+    ("windows_timer", include_str!("../src/sys/windows_timer.rs")),
 ];
 
 const LIST: &str = include_str!("../PARITY.md");
