@@ -97,7 +97,7 @@ impl GroupBuilder {
     /// [`Spin::share`](crate::Spin::share) has no effect, since a group has no period.
     pub fn precision(
         mut self,
-        precision: impl Into<Precision>, // also a `Spin` as it is, without `.into()`
+        precision: impl Into<Precision>, // pass a `Spin` as it is, without `.into()`
     ) -> Self {
         self.precision = precision.into();
         self

@@ -203,7 +203,7 @@ macro_rules! impl_schedule_methods {
             /// behaviour can be passed as it is.
             pub fn set_missed_tick_behavior(
                 &mut self,
-                behavior: impl Into<cadence::MissedTickBehavior>, // also tokio's as it is, without `.into()`
+                behavior: impl Into<cadence::MissedTickBehavior>, // pass tokio's as it is, without `.into()`
             ) {
                 self.schedule.behavior = behavior.into();
             }

@@ -149,7 +149,7 @@ impl IntervalBuilder {
     /// Sets the behaviour for missed ticks; [`MissedTickBehavior::Burst`] unless set.
     pub fn missed_tick_behavior(
         mut self,
-        behavior: impl Into<MissedTickBehavior>, // also tokio's as it is, without `.into()`
+        behavior: impl Into<MissedTickBehavior>, // pass tokio's as it is, without `.into()`
     ) -> Self {
         self.behavior = behavior.into();
         self
@@ -166,7 +166,7 @@ impl IntervalBuilder {
     /// unless set.
     pub fn precision(
         mut self,
-        precision: impl Into<Precision>, // also a `Spin` as it is, without `.into()`
+        precision: impl Into<Precision>, // pass a `Spin` as it is, without `.into()`
     ) -> Self {
         self.precision = precision.into();
         self
