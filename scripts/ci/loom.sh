@@ -2,8 +2,8 @@
 # Runs the protocols between threads under every schedule.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# Arguments: the crates [default: busypoll osinterval tickmeter].
-[ $# -gt 0 ] || set -- busypoll osinterval tickmeter
+# Arguments: the crates [default: busypoll osinterval osjitter-tach tickmeter].
+[ $# -gt 0 ] || set -- busypoll osinterval osjitter-tach tickmeter
 export RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$PWD/target/loom
 for crate in "$@"; do
   features=()

@@ -63,7 +63,7 @@ macro_rules! instants {
         pub struct $name(u64);
 
         impl $name {
-            /// Returns the current time. It reads the counter once and does nothing else.
+            /// Returns the current time.
             #[inline]
             #[must_use]
             pub fn now() -> Self {
@@ -285,14 +285,22 @@ instants! {
     /// An [`Instant`] that is never less than an instant of this type that any thread has taken
     /// before. If one thread takes an instant and then synchronises with another in any way (a
     /// release store that an acquire load reads, a lock, a channel), the next instant of the other
-    /// thread is not earlier. The two may be equal.
+    /// thread is not earlier. The two may be equal. The module `bias` of the source contains the proof.
+    ///
+    /// The read is not ordered with loads of anything else. If it must be, use [`OrderedInstant`].
+    ///
+    /// # Cost
+    /// While all readings come from one thread, a read is the bare instruction. If another thread
+    /// reads, all threads read with a fence, which costs some nanoseconds more, and do not disturb
+    /// each other. A thread that is alone again returns to the bare instruction after some readings:
+    /// 16 at first, and up to 65,536 if it was never alone for long. Each such change costs the
+    /// threads that take part some hundred nanoseconds.
     ///
     /// # Platform notes
     /// [`Info::cross_thread_order`](crate::Info::cross_thread_order) reports how the order is kept.
-    /// An ordered read is enough if the architecture (Arm) or the kernel (Linux, by using the
-    /// counter as its clock source) guarantees that all cores have equal counters. Threads then do
-    /// not disturb each other. On other platforms every read goes through one shared word, and
-    /// costs more the more threads read.
+    /// The above applies if the architecture (Arm) or the kernel (Linux on x86, by using the counter
+    /// as its clock source) guarantees that all cores have equal counters. On other platforms every
+    /// read goes through one shared word, and costs more the more threads read.
     ///
     /// # Examples
     /// ```

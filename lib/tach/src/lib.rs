@@ -19,7 +19,7 @@
 //! |---|---|---|
 //! | [`Instant`] | the bare counter | never goes back on one thread; the CPU may read it before earlier loads complete, so compared with another thread's instants it can be early by the latency of those loads |
 //! | [`OrderedInstant`] | the counter, after earlier loads | no earlier load of this thread passes it; use it for a stamp that is ordered with shared state |
-//! | [`MonotonicInstant`] | the counter, or a shared maximum if the machine needs it | never less than any taken before on any thread |
+//! | [`MonotonicInstant`] | the bare counter while one thread reads, else the counter after earlier loads, or a shared maximum if the machine needs it | never less than any taken before on any thread |
 //! | [`count`], [`ordered_count`], [`fenced_count`] | the counter, raw | for recorders: eight bytes per sample, converted afterwards |
 //!
 //! All instants have the API of [`std::time::Instant`], saturate in the same cases, and are `Copy`,
@@ -95,6 +95,7 @@ mod anchor;
 mod atomic_words;
 #[cfg(feature = "recalibrate-background")]
 mod background;
+mod bias;
 mod clock_pair;
 mod counter;
 mod info;

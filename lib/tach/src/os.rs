@@ -147,6 +147,12 @@ pub(crate) fn suspended_time() -> Option<SuspendedTime> {
     Some(SuspendedTime { min_ns: with_suspend - after, max_ns: with_suspend - before })
 }
 
+/// Whether the kernel of this platform reports that it has verified the counter.
+pub(crate) const CAN_KERNEL_VERIFY_COUNTER: bool = cfg!(all(
+    any(target_os = "linux", target_os = "android"),
+    any(target_arch = "x86", target_arch = "x86_64")
+));
+
 /// Returns whether the kernel has verified the counter. On Linux on x86 this is read from the
 /// kernel's clock source.
 ///
@@ -157,10 +163,7 @@ pub(crate) fn suspended_time() -> Option<SuspendedTime> {
 /// # Errors
 /// Returns an error if the kernel uses another clock source, or if the clock source cannot be read.
 pub(crate) fn is_verified_by_kernel() -> Result<bool, CounterUnavailable> {
-    if !cfg!(all(
-        any(target_os = "linux", target_os = "android"),
-        any(target_arch = "x86", target_arch = "x86_64")
-    )) {
+    if !CAN_KERNEL_VERIFY_COUNTER {
         return Ok(false);
     }
     const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";

@@ -8,7 +8,7 @@ use crate::anchor::Anchor;
 use crate::atomic_words::AtomicU64;
 use crate::os::{self, OsInstant};
 use crate::source::{CounterUnavailable, CrossThreadOrder, Source};
-use crate::{counter, timeline};
+use crate::{bias, counter, timeline};
 
 /// The clock is not decided yet. The order of these states matters: the counter is read from
 /// `COUNTER` on, and after a fence from `FENCED` on.
@@ -188,13 +188,37 @@ pub fn fenced_count() -> u64 {
 /// any thread.
 #[inline]
 pub(crate) fn monotonic_count() -> u64 {
+    let biased_count = if MAY_BE_IN_ORDER { bias::read_biased(counter::count) } else { None };
+    biased_count.unwrap_or_else(unbiased_monotonic_count)
+}
+
+/// Whether this platform can guarantee the order of the counter across threads.
+const MAY_BE_IN_ORDER: bool = counter::ONE_FOR_ALL_CORES || os::CAN_KERNEL_VERIFY_COUNTER;
+
+/// Reads the counter like [`monotonic_count`] on a thread that does not have the bias. It is not
+/// inlined, because a fence or a shared word costs more than the call.
+#[inline(never)]
+fn unbiased_monotonic_count() -> u64 {
+    static MAXIMUM: AtomicU64 = AtomicU64::new(0);
     let state = STATE.load(Ordering::Relaxed);
     if counter::HAS_FENCE && state == FENCED_IN_ORDER {
-        counter::count_after_fence()
+        bias::read_fenced(counter::count_after_fence)
     } else if state == COUNTER_IN_ORDER {
-        counter::ordered_count()
+        bias::read_fenced(counter::ordered_count)
+    } else if state >= COUNTER {
+        // The shared word alone keeps the order, so the bare instruction is enough.
+        raise_to(&MAXIMUM, counter::count())
     } else {
-        read_first_or_enforced()
+        read_first_monotonic_or_os_clock()
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn read_first_monotonic_or_os_clock() -> u64 {
+    match decide_source() {
+        Source::OsClock => os_clock_count(),
+        _ => unbiased_monotonic_count(),
     }
 }
 
@@ -203,17 +227,6 @@ pub(crate) fn monotonic_count() -> u64 {
 fn read_first_or_os_clock() -> u64 {
     match decide_source() {
         Source::OsClock => os_clock_count(),
-        _ => counter::ordered_count(),
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn read_first_or_enforced() -> u64 {
-    static MAXIMUM: AtomicU64 = AtomicU64::new(0);
-    match cross_thread_order() {
-        CrossThreadOrder::SharedMaximum => raise_to(&MAXIMUM, counter::ordered_count()),
-        CrossThreadOrder::OsClock => os_clock_count(),
         _ => counter::ordered_count(),
     }
 }

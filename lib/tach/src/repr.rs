@@ -70,17 +70,24 @@ pub(crate) fn cmp(a: u64, b: u64) -> Ordering {
     if (a ^ b) & SUM_BIT == 0 { a.cmp(&b) } else { to_ns(a).cmp(&to_ns(b)).then(b.cmp(&a)) }
 }
 
+/// Creates a duration. Most are shorter than a second and need no division.
+#[inline]
+fn duration_from_ns(ns: u64) -> Duration {
+    if ns < 1_000_000_000 { Duration::new(0, ns as u32) } else { Duration::from_nanos(ns) }
+}
+
 /// Returns the time since `earlier` by the clock that `read` reads; zero if `earlier` is in the
 /// future.
 #[inline]
 pub(crate) fn elapsed(earlier: u64, read: impl FnOnce() -> u64) -> Duration {
-    // Work that is done before the counter is read overlaps with the read, so it is almost free.
+    // The conversion of the earlier count follows the reading, where it overlaps with it. Before the
+    // reading, a fence would wait for it.
+    let now = read();
     let piece = TIMELINE.newest();
     let earlier_ns = piece.checked_ns_at(earlier).or_else(|| TIMELINE.earlier_ns_at(earlier));
-    let now = read();
     match earlier_ns.zip(piece.checked_ns_at(now)) {
         Some((earlier_ns, now_ns)) if earlier_ns <= now_ns => {
-            Duration::from_nanos(now_ns.abs_diff(earlier_ns))
+            duration_from_ns(now_ns.abs_diff(earlier_ns))
         }
         _ => checked_duration_between(earlier, now).unwrap_or_default(),
     }

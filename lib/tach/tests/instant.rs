@@ -273,24 +273,6 @@ fn recalibration_changes_no_span() {
     });
 }
 
-/// Each thread loads the instant that another published, reads the clock, compares and publishes.
-#[test]
-fn monotonic_instants_are_ordered_across_threads() {
-    let published = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..250_000 {
-                    let before = published.load(Ordering::Acquire);
-                    let now = MonotonicInstant::now().count();
-                    assert!(now >= before, "{now} after {before}");
-                    published.store(now, Ordering::Release);
-                }
-            });
-        }
-    });
-}
-
 #[test]
 fn fenced_reads_are_ordered() {
     for _ in 0..1_000 {
