@@ -165,6 +165,80 @@ fn mpsc_keeps_order_per_thread() {
     });
 }
 
+/// Pauses for up to some tens of microseconds after one message in four on average, so that either
+/// side finds the channel empty or full at any moment of the other's wait.
+struct RandomPauses(u64);
+
+impl RandomPauses {
+    fn pause(&mut self) {
+        // Xorshift, by G. Marsaglia (2003).
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        if self.0.is_multiple_of(4) {
+            let spins = (self.0 >> 32) % u64::from(scaled(2_000));
+            (0..spins).for_each(|_| std::hint::spin_loop());
+        }
+    }
+}
+
+/// Sends numbered values from threads that pause, each through its half of a channel, and checks
+/// that all arrive. Every third one is received without waiting if it is there.
+macro_rules! check_paused_threads {
+    ($runtime:ident, $senders:expr, $receiver:ident) => {{
+        let mut threads = Vec::new();
+        for (id, sender) in $senders.into_iter().enumerate() {
+            threads.push(std::thread::spawn(move || {
+                let (mut sender, mut pauses) = (sender, RandomPauses(0x9e37_79b9 + id as u64));
+                let parking = busypoll::Parking::Park;
+                let runtime = busypoll::Runtime::builder().parking(parking).build();
+                runtime.unwrap().block_on(async {
+                    for i in 0..scaled(1_000) {
+                        // Only the sender of an spsc channel is borrowed mutably.
+                        let sender = &mut sender;
+                        sender.send((id, i)).await.unwrap();
+                        pauses.pause();
+                    }
+                });
+            }));
+        }
+        let mut next = vec![0; threads.len()];
+        $runtime.block_on(async {
+            for received in 1_u32.. {
+                let value = match received % 3 {
+                    0 => $receiver.try_recv().ok(),
+                    _ => None,
+                };
+                let Some((id, i)) = (match value {
+                    Some(value) => Some(value),
+                    None => $receiver.recv().await,
+                }) else {
+                    break;
+                };
+                assert_eq!(i, next[id]);
+                next[id] += 1;
+            }
+        });
+        assert!(next.iter().all(|&count| count == scaled(1_000)), "{next:?}");
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    }};
+}
+
+#[test]
+fn paused_threads_lose_no_wake() {
+    run_in_every_mode(|runtime| {
+        // Through the first capacity every message waits.
+        for capacity in [1, 7] {
+            let (sender, mut receiver) = spsc::channel(capacity);
+            check_paused_threads!(runtime, [sender], receiver);
+            let (sender, mut receiver) = mpsc::channel(capacity);
+            check_paused_threads!(runtime, [sender.clone(), sender], receiver);
+        }
+    });
+}
+
 #[test]
 fn dropped_receiver_ends_waiting_sends() {
     run_in_every_mode(|runtime| {
