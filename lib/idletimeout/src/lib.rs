@@ -49,6 +49,9 @@
 //! | no slack | a store, and one reading of the clock if the loop had to wait for the message | d |
 //! | [`slack(0.1)`](IdleTimeout::slack) | a store | d to 1.1 d, while its task waits; ten checks per d wake the task |
 //!
+//! A wait that is not ready also compares the task's waker with the one that the timer wakes, and
+//! asks tokio whether the timer has expired. With a slack, this is most of the cost of a message.
+//!
 //! # Choosing a type
 //!
 //! | | Use |
