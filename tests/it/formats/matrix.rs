@@ -54,6 +54,8 @@ fn matrix_has_many_writers() {
         "js",
         "python",
         "ycsb",
+        "vegeta",
+        "wrk2",
     ]
     .into_iter()
     .filter(|writer| !writers.contains(writer))

@@ -6,6 +6,7 @@
 
 mod cyclictest;
 mod detection;
+mod hgrm;
 mod hlog;
 mod hwlatdetect;
 mod jitterdebugger;
@@ -93,7 +94,8 @@ fn warnings(report: &Value, code: &str) -> Vec<String> {
 struct Figures {
     count: u64,
     min: i64,
-    mean: i64,
+    /// `None` if the source does not state it.
+    mean: Option<i64>,
     p50: Option<i64>,
     p99: Option<i64>,
     max: i64,
@@ -107,7 +109,7 @@ impl Figures {
         Self {
             count: subject["summary"]["ticks"].as_u64().unwrap(),
             min: required("min"),
-            mean: required("mean"),
+            mean: number("mean"),
             p50: number("p50"),
             p99: number("p99"),
             max: required("max"),
@@ -116,7 +118,7 @@ impl Figures {
 
     /// Computes the numbers of ascending values with their counts. A percentile is the value at its
     /// nearest rank, if five values are above it.
-    fn from_bins(bins: &[(i64, u64)], mean: i64) -> Self {
+    fn from_bins(bins: &[(i64, u64)], mean: impl Into<Option<i64>>) -> Self {
         let count: u64 = bins.iter().map(|bin| bin.1).sum();
         let at = |q: f64| {
             let rank = (q * count as f64 - 1e-6).ceil() as u64;
@@ -125,7 +127,7 @@ impl Figures {
             Some(bins[bin].0).filter(|_| count as f64 * (1.0 - q) + 1e-6 >= 5.0)
         };
         let (min, max) = (bins[0].0, bins[bins.len() - 1].0);
-        Self { count, min, mean, p50: at(0.5), p99: at(0.99), max }
+        Self { count, min, mean: mean.into(), p50: at(0.5), p99: at(0.99), max }
     }
 
     /// Computes the numbers of a histogram that leaves out its `above` largest values. Of these,

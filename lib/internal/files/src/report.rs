@@ -394,8 +394,9 @@ model! {
     pub struct Distribution {
         /// Minimum.
         pub min: i64,
-        /// Arithmetic mean, truncated to a whole nanosecond.
-        pub mean: i64,
+        /// Arithmetic mean, truncated to a whole nanosecond; null if another tool measured the values
+        /// and does not state it.
+        pub mean: Option<i64>,
         /// Median.
         pub p50: Option<i64>,
         /// 90th percentile.
@@ -543,7 +544,7 @@ impl Warning {
 impl Distribution {
     /// Creates a distribution of values in `range`, without confidence intervals. `at` returns the
     /// value of a quantile.
-    pub fn new(range: Interval<i64>, mean: i64, at: impl Fn(f64) -> Option<i64>) -> Self {
+    pub fn new(range: Interval<i64>, mean: Option<i64>, at: impl Fn(f64) -> Option<i64>) -> Self {
         let Interval { lower: min, upper: max } = range;
         let [p50, p90, p99, p99_9, p99_99] = PERCENTILES.map(|percentile| at(percentile.quantile));
         Self { min, mean, p50, p90, p99, p99_9, p99_99, max, ci95: BTreeMap::new() }

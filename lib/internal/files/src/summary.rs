@@ -258,7 +258,7 @@ impl ValuePool {
         let counts: Vec<(i64, u64)> = self.counts().collect();
         let at = |q: f64| Some(self.quantile(&counts, q)?.saturating_sub(origin));
         let mean = i64::try_from(self.sum / i128::from(self.n)).unwrap_or(i64::MAX);
-        Some(Distribution::new(range, mean.saturating_sub(origin), at))
+        Some(Distribution::new(range, Some(mean.saturating_sub(origin)), at))
     }
 
     /// Returns a quantile of counted values; `None` if there are too few values.
@@ -384,7 +384,7 @@ pub fn distribution<R: AsRef<[i64]>>(rounds: &[R]) -> Option<Distribution> {
     let sum: i128 = sorted.iter().map(|&v| i128::from(v)).sum();
     let mean = i64::try_from(sum / sorted.len() as i128).unwrap_or(i64::MAX);
     let range = Interval { lower: min, upper: max };
-    Some(Distribution::new(range, mean, |q| quantile::supported_nearest_rank(&sorted, q)))
+    Some(Distribution::new(range, Some(mean), |q| quantile::supported_nearest_rank(&sorted, q)))
 }
 
 #[cfg(test)]

@@ -73,10 +73,8 @@ pub(super) struct BinnedValues {
     /// Number of values above the last bin. Only the largest of them is known.
     above: u64,
     range_ns: Interval<i64>,
-    mean_ns: i64,
-    /// Whether the mean was computed from the bins, because the source states none or an impossible
-    /// one.
-    is_mean_computed: bool,
+    /// The mean, if the source states one that is possible.
+    mean_ns: Option<i64>,
 }
 
 /// The figures that a source states in addition to its bins, in its own unit.
@@ -90,8 +88,9 @@ pub(super) struct StatedFigures {
 
 impl BinnedValues {
     /// Converts bins with a unit of `unit_ns` nanoseconds; `None` without a value. If the stated
-    /// count is larger than that of the bins, the difference is above the last bin. Figures that
-    /// are not stated, and a mean that is impossible, follow from the bins.
+    /// count is larger than that of the bins, the difference is above the last bin. A count, a
+    /// minimum and a maximum that are not stated follow from the bins. The mean does not, since the
+    /// place of a value within its bin is not known.
     ///
     /// # Errors
     /// Returns an error if the bins and the stated figures contradict each other, or if a figure
@@ -111,18 +110,11 @@ impl BinnedValues {
         let bins = occupied.map(|(&v, &n)| Ok((ns(v)?, n))).collect::<Result<Vec<_>>>()?;
         let [min, max] = [stated.min, stated.max].map(|figure| figure.map(ns).transpose());
         let range_ns = value_range(&bins, above, min?, max?)?;
-        let possible =
-            |mean: &f64| *mean >= range_ns.lower as f64 && *mean <= range_ns.upper as f64;
-        let stated_mean = stated.mean.map(|mean| mean * unit_ns as f64).filter(possible);
-        let mean = stated_mean.or_else(|| computed_mean(&bins, above, range_ns.upper));
-        let mean = match (mean, stated.mean) {
-            (Some(mean), _) => mean,
-            (None, Some(mean)) => return Err(ImportReason::ImpossibleMean { mean }.into()),
-            (None, None) => return Err(ImportReason::MissingFigure { figure: "mean" }.into()),
-        };
-        let mean_ns = (mean as i64).clamp(range_ns.lower, range_ns.upper);
-        let is_mean_computed = stated_mean.is_none();
-        Ok(Some(Self { bins, above, range_ns, mean_ns, is_mean_computed }))
+        let is_possible =
+            |mean: &f64| (range_ns.lower as f64..=range_ns.upper as f64).contains(mean);
+        let mean = stated.mean.map(|mean| mean * unit_ns as f64).filter(is_possible);
+        let mean_ns = mean.map(|mean| (mean as i64).clamp(range_ns.lower, range_ns.upper));
+        Ok(Some(Self { bins, above, range_ns, mean_ns }))
     }
 
     /// Treats the last bin as open: its values are above the previous bin.
@@ -172,8 +164,9 @@ impl BinnedValues {
         let (above, count) = (self.above, self.count());
         let largest = format_time(self.range_ns.upper);
         let Some((last, _)) = self.bins.last() else {
-            let message =
-                format!("{id}: there are no bins, only least, mean and largest of {count} values.");
+            let message = format!(
+                "{id}: there are no bins, only the range of {count} values and perhaps their mean."
+            );
             return vec![warning("import-no-histogram", message, hint)];
         };
         let mut warnings = Vec::new();
@@ -186,9 +179,8 @@ impl BinnedValues {
             );
             warnings.push(warning("import-overflow", message, hint));
         }
-        if self.is_mean_computed {
-            let message =
-                format!("{id}: no possible mean is stated; it is computed from the bins.");
+        if self.mean_ns.is_none() {
+            let message = format!("{id}: no possible mean is stated, so it is unknown.");
             warnings.push(warning("import-mean", message, "Use the percentiles instead."));
         }
         warnings
@@ -223,15 +215,6 @@ fn value_range(
         return Err(ImportReason::ReversedRange { min_ns: lower, max_ns: upper }.into());
     }
     Ok(Interval { lower, upper })
-}
-
-/// Computes the mean from bins, and from values above them at the largest; `None` without bins.
-fn computed_mean(bins: &[(i64, u64)], above: u64, max_ns: i64) -> Option<f64> {
-    let product = |&(value, count): &(i64, u64)| i128::from(value) * i128::from(count);
-    let (sum, count) =
-        bins.iter().fold((0, 0), |(sum, n), bin| (sum + product(bin), n + i128::from(bin.1)));
-    let (sum, count) = (sum + product(&(max_ns, above)), count + i128::from(above));
-    (!bins.is_empty()).then(|| (sum / count) as f64)
 }
 
 /// Adds a thread or CPU with its measurement, if there is one. `hint` explains how to get more

@@ -61,7 +61,7 @@ pub fn summary<'a>() -> Vec<TableColumn<Entry<'a>>> {
         ("cpu_ns_per_tick", Getter::Real(|e| e.summary.cpu_ns_per_tick)),
         ("wakeups_per_tick", Getter::Real(|e| e.summary.wakeups_per_tick)),
         ("min_ns", Getter::Whole(|e| Some(e.summary.lateness_ns.min))),
-        ("mean_ns", Getter::Whole(|e| Some(e.summary.lateness_ns.mean))),
+        ("mean_ns", Getter::Whole(|e| e.summary.lateness_ns.mean)),
     ];
     let percentiles = [
         percentile!("p50"),

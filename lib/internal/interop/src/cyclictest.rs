@@ -249,14 +249,17 @@ impl CyclictestThread {
             let bin = histogram.0.entry(value).or_default();
             *bin = bin.saturating_add(count);
         }
-        let mean = (d.mean.max(0) as f64 / unit_ns as f64).clamp(min as f64, max as f64);
+        let possible = |ns: i64| (ns.max(0) as f64 / unit_ns as f64).clamp(min as f64, max as f64);
         Self {
             histogram,
             cycles: values.count().max(entry.summary.came()),
             min: Some(min),
             max: Some(max),
             // Two digits, as cyclictest writes. Rounding a long time could exceed the maximum.
-            avg: Some(((mean * 100.0).round() / 100.0).clamp(min as f64, max as f64)),
+            avg: d
+                .mean
+                .map(possible)
+                .map(|mean| ((mean * 100.0).round() / 100.0).clamp(min as f64, max as f64)),
             cpu: bound_cpu(entry.report, entry.subject).or(Some(NONE)),
             node: NONE,
             subject: Some(entry.subject.id.clone()),

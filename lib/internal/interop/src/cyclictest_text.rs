@@ -305,7 +305,10 @@ impl Output {
         let in_bins: u64 = raw.0.values().sum();
         if self.columns.is_empty() && in_bins > 0 {
             // The lines of -v have every value, which they alone describe.
-            return BinnedValues::new(&raw, &StatedFigures::default(), unit_ns);
+            let sum: f64 = raw.0.iter().map(|(&value, &count)| value as f64 * count as f64).sum();
+            let stated =
+                StatedFigures { mean: Some(sum / in_bins as f64), ..StatedFigures::default() };
+            return BinnedValues::new(&raw, &stated, unit_ns);
         }
         // If every value has a row, there is none above the last.
         let is_covered = figures.max.zip(self.last_row).is_some_and(|(max, last)| max <= last);
@@ -353,7 +356,7 @@ mod tests {
     fn figures(subject: &Subject) -> (u64, i64, i64, i64, Option<i64>) {
         let summary = subject.summary.as_ref().unwrap();
         let d = &summary.lateness_ns;
-        (summary.ticks, d.min, d.mean, d.max, d.p50)
+        (summary.ticks, d.min, d.mean.unwrap(), d.max, d.p50)
     }
 
     #[test]

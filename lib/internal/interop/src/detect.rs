@@ -49,7 +49,7 @@ fn detect_text(text: &str) -> Option<Detection> {
 }
 
 /// Recognizes the format of a text by a line, or by two if it is common in other texts.
-fn detect_line(number: usize, line: &str, next: &str) -> Option<Detection> {
+pub(super) fn detect_line(number: usize, line: &str, next: &str) -> Option<Detection> {
     // Some tools write colours, or move the cursor.
     let line = strip_escapes(line).split('\u{1b}').next().unwrap_or_default().trim();
     let format = line_format(line, next)?;
@@ -57,7 +57,7 @@ fn detect_line(number: usize, line: &str, next: &str) -> Option<Detection> {
 }
 
 /// Returns the beginning of a text.
-fn head(text: &str) -> &str {
+pub(super) fn head(text: &str) -> &str {
     let mut end = text.len().min(MAX_HEAD_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -92,6 +92,8 @@ fn line_format(line: &str, next: &str) -> Option<FileFormat> {
         Some(FileFormat::Hgrm)
     } else if oslat_text::is_line(line) {
         Some(FileFormat::OslatText)
+    } else if line.starts_with("[OVERALL], RunTime(ms),") {
+        unsupported("the summary of YCSB", "run YCSB with -p hdrhistogram.fileoutput=true")
     } else if line == "Timer Latency" {
         unsupported("the output of rtla timerlat top", "run rtla timerlat hist")
     } else if line == "Operating System Noise" {
@@ -234,6 +236,16 @@ mod tests {
             ("Tag=A,0.1x7,1.007,2.769,HISTFAAA\n", FileFormat::Hlog),
             ("Tag=A,0.127,1.007,2.769\n", FileFormat::Hlog),
             ("0.127,1.007,2.769,HISTFAAA\n", FileFormat::Hlog),
+            ("[Logging for: READ]\n", FileFormat::Hlog),
+            ("StartTimestamp,Interval_Length,Interval_Max\n", FileFormat::Hlog),
+            ("Value(ms)  Percentile  TotalCount  1/(1-Percentile)\n", FileFormat::Hgrm),
+            (
+                "[OVERALL], RunTime(ms), 1234\n",
+                FileFormat::Unsupported {
+                    name: "the summary of YCSB",
+                    remedy: "run YCSB with -p hdrhistogram.fileoutput=true",
+                },
+            ),
             (
                 "\u{1b}[2;37;40m      Timer Latency    \u{1b}[0;0;0m\n",
                 FileFormat::Unsupported {

@@ -1,8 +1,14 @@
-//! Reads and writes HdrHistogram's percentile distribution (`.hgrm`), which wrk2 prints as well: a
-//! row for each percentile, with the value and the number of values up to it.
+//! Reads and writes HdrHistogram's percentile distribution (`.hgrm`), which wrk2 and vegeta print as
+//! well: a row for each percentile, with the value and the number of values up to it.
 //!
-//! Our files are in microseconds, since readers expect a scaled column. Other files do not state
+//! A table is recognized by the names of its columns ([`heading`]). Its columns may be rounded: several
+//! rows can have a percentile that is printed as 1, or the same count. The footer may be missing, and
+//! with it the mean.
+//!
+//! Our files are in microseconds, since readers expect a scaled column. Most other files do not state
 //! their unit, which is milliseconds by convention.
+
+mod heading;
 
 use std::fmt::Write as _;
 
@@ -10,6 +16,8 @@ use files::histogram;
 use files::report::{MAX_COUNT, MAX_NS, Report, Subject, Warning};
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
+use crate::hgrm::heading::Heading;
+use crate::hlog;
 use crate::import_error::{ExportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
     ImportedReport, check_count, clock, no_cost, no_rounds, subject, unknown_host, unknown_period,
@@ -21,11 +29,9 @@ const TOOL: &str = "hdr-percentiles";
 /// Name of the subject of the first table.
 const FIRST: &str = "distribution";
 const HINT: &str = "Write an interval log (.hlog), which has every bin.";
-/// The names of the columns.
-const COLUMNS: [&str; 4] = ["Value", "Percentile", "TotalCount", "1/(1-Percentile)"];
 /// Line above the table of wrk2, whose values are in milliseconds.
 const WRK2_TITLE: &str = "Detailed Percentile spectrum:";
-/// Comment of a file that osjitter writes.
+/// Comment of a file that osjitter writes, which states the unit as [`hlog::stated_unit`] reads it.
 const OWN_COMMENT: &str = "#[Lateness in microseconds]";
 const NS_PER_US: f64 = 1e3;
 /// Number of subbuckets of a histogram in every implementation, by its number of digits.
@@ -69,28 +75,30 @@ pub fn write(subject: &Subject) -> std::result::Result<String, ExportError> {
     Ok(text)
 }
 
-/// Returns the columns of a line, which blanks separate, or commas in a file as CSV.
-fn columns(line: &str) -> impl Iterator<Item = &str> {
-    let words =
-        line.split(|c: char| c.is_whitespace() || c == ',').map(|word| word.trim_matches('"'));
-    words.filter(|word| !word.is_empty())
-}
-
 /// Whether a line has the names of the columns.
 pub(super) fn is_heading(line: &str) -> bool {
-    columns(line).eq(COLUMNS)
+    Heading::parse(line).is_some()
 }
 
 /// A table of percentiles, in the unit of its file.
-#[derive(Default)]
 struct Table {
-    /// The value of each row and the number of values up to it.
-    rows: Vec<(f64, u64)>,
+    heading: Heading,
+    rows: Vec<Row>,
     mean: Option<f64>,
     max: Option<f64>,
     count: Option<u64>,
-    /// Whether the row of 100 % was read.
-    is_complete: bool,
+    /// Whether a line was read that ends the rows.
+    has_ended: bool,
+}
+
+/// A row of a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Row {
+    value: f64,
+    /// The percentile, as a share of the values or in percent.
+    share: f64,
+    /// Number of values up to this one.
+    count: u64,
 }
 
 /// Reads the tables of a text whose values are in the given unit, or in the one that it implies.
@@ -120,90 +128,126 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
 
 /// Returns the unit that a line implies.
 fn implied_unit(line: &str) -> Option<Unit> {
-    match line {
-        WRK2_TITLE => Some(Unit::Ms),
-        OWN_COMMENT => Some(Unit::Us),
-        _ => None,
+    if line.contains(WRK2_TITLE) {
+        return Some(Unit::Ms);
+    }
+    match line.strip_prefix('#').and_then(hlog::stated_unit) {
+        Some(unit) => Some(unit),
+        None => Heading::parse(line)?.unit,
     }
 }
 
 fn parse_tables(text: &str) -> Result<Vec<Table>> {
     let mut tables: Vec<Table> = Vec::new();
     for (n, line) in (1..).zip(text.lines().map(str::trim)) {
-        if is_heading(line) {
-            tables.push(Table::default());
+        if let Some(heading) = Heading::parse(line) {
+            tables.push(Table::new(heading));
         } else if let Some(table) = tables.last_mut() {
             table.add(line).map_err(|e| e.at(ImportPlace::Line(n)))?;
         }
     }
-    if tables.iter().any(|table| !table.is_complete && !table.is_empty()) {
+    if tables.iter().any(|table| !table.is_complete() && !table.is_empty()) {
         return Err(ImportReason::CutOff { before: "the row of 100 %" }.into());
     }
     Ok(tables)
 }
 
 impl Table {
+    fn new(heading: Heading) -> Self {
+        Self { heading, rows: Vec::new(), mean: None, max: None, count: None, has_ended: false }
+    }
+
     /// Whether the table is that of a histogram without a value, whose only line may be missing.
     fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.count == Some(0)
     }
 
-    /// Adds a line below the heading. Lines that are neither rows nor figures are ignored.
+    /// Whether the last row has a percentile of 100 %, perhaps after rounding.
+    fn is_complete(&self) -> bool {
+        // A share is not above 1, except in a column of percent.
+        let is_percent = self.rows.iter().any(|row| row.share > 1.0);
+        let whole = if is_percent { 100.0 } else { 1.0 };
+        self.rows.last().is_some_and(|row| row.share >= whole)
+    }
+
+    /// Adds a line below the heading: a row, or a figure. Others end the rows once the table is
+    /// complete, and are ignored before.
     fn add(&mut self, line: &str) -> Result<()> {
-        if let Some(figures) = line.strip_prefix("#[") {
-            self.add_figures(figures.trim_end_matches(']'));
-        } else if line.starts_with(|c: char| c.is_ascii_digit()) && !self.is_complete {
+        let cells = line.trim_start_matches(['#', '/', '|', ' ', '\t']);
+        if self.add_figures(line) {
+            self.has_ended = true;
+        } else if !self.has_ended && cells.starts_with(|c: char| c.is_ascii_digit()) {
             let invalid = || ImportReason::InvalidPercentileRow { text: line.to_owned() };
-            self.add_row(line).ok_or_else(invalid)?;
+            match self.heading.row(cells) {
+                Some(row) if self.is_next(row) => self.rows.push(row),
+                None if self.is_complete() => self.has_ended = true,
+                _ => return Err(invalid().into()),
+            }
+        } else if !line.is_empty() {
+            self.has_ended |= self.is_complete();
         }
         Ok(())
     }
 
-    /// Adds a row; `None` if it is invalid, or does not continue the table.
-    fn add_row(&mut self, line: &str) -> Option<()> {
-        let mut columns = columns(line);
-        let value: f64 = columns.next()?.parse().ok()?;
-        let share: f64 = columns.next()?.parse().ok()?;
-        let count: u64 = columns.next()?.parse().ok().filter(|&count| count <= MAX_COUNT)?;
-        let (last_value, last_count) = self.rows.last().copied().unwrap_or_default();
-        if !value.is_finite() || value < last_value || count < last_count {
-            return None;
-        }
-        self.rows.push((value, count));
-        self.is_complete = share >= 1.0;
-        Some(())
+    /// Whether a row continues the table.
+    fn is_next(&self, row: Row) -> bool {
+        self.rows.last().is_none_or(|last| row.value >= last.value && row.count >= last.count)
     }
 
-    /// Adds figures such as `Mean    =        1.305, StdDeviation   =        0.210`.
-    fn add_figures(&mut self, figures: &str) {
-        for (name, value) in figures.split(',').filter_map(|figure| figure.split_once('=')) {
+    /// Adds figures such as `#[Mean    =        1.305, StdDeviation   =        0.210]`, perhaps behind
+    /// the prefix of a log. Returns whether the line has one of them.
+    fn add_figures(&mut self, line: &str) -> bool {
+        let figures = line.rsplit_once('[').map_or("", |(_, figures)| figures);
+        if !["Mean", "Max", "Buckets"].iter().any(|first| figures.starts_with(first)) {
+            return false;
+        }
+        let figures = figures.trim_end().trim_end_matches(']');
+        for (name, value) in figures.split(", ").filter_map(|figure| figure.split_once('=')) {
             let value = value.trim();
             match name.trim() {
-                "Mean" => self.mean = value.parse().ok(),
-                "Max" => self.max = value.parse().ok(),
+                "Mean" => self.mean = heading::parse_decimal(value),
+                "Max" => self.max = heading::parse_decimal(value),
                 "Total count" => self.count = value.parse().ok(),
                 _ => {}
             }
         }
+        true
     }
 
     /// Returns the values, each at the first row that contains it; `None` without a value.
     fn values(&self, unit_ns: u64) -> Result<Option<BinnedValues>> {
         let mut raw = RawBins::default();
         let mut seen = 0;
-        for &(value, count) in &self.rows {
-            let ns = nanoseconds(value, unit_ns)?;
-            if count > seen {
-                *raw.0.entry(ns).or_default() += count - seen;
-                seen = count;
+        for row in &self.rows {
+            let ns = nanoseconds(row.value, unit_ns)?;
+            if row.count > seen {
+                *raw.0.entry(ns).or_default() += row.count - seen;
+                seen = row.count;
             }
         }
+        // Counts may be rounded, so that the row of the largest value adds none.
+        if let Some(row) = self.rows.last() {
+            add_largest(&mut raw, nanoseconds(row.value, unit_ns)?);
+        }
+        let first = self.rows.first().filter(|row| row.share == 0.0);
+        let min = first.map(|row| nanoseconds(row.value, unit_ns)).transpose()?;
         let max = self.max.and_then(|max| nanoseconds(max, unit_ns).ok());
         let max = max.filter(|&max| limit_last_bin(&mut raw, max));
+        let min = min.map(|min| min.min(raw.0.keys().next().copied().unwrap_or(min)));
         let mean = self.mean.map(|mean| mean * unit_ns as f64);
-        let stated = StatedFigures { count: self.count, min: None, max, mean };
+        let stated = StatedFigures { count: self.count, min, max, mean };
         BinnedValues::new(&raw, &stated, 1)
     }
+}
+
+/// Moves one value of the last bin to the largest value, if that is above the bin.
+fn add_largest(raw: &mut RawBins, max: u64) {
+    let Some(mut last) = raw.0.last_entry().filter(|last| *last.key() < max) else { return };
+    *last.get_mut() -= 1;
+    if *last.get() == 0 {
+        last.remove();
+    }
+    raw.0.insert(max, 1);
 }
 
 /// Moves the last bin to the largest value, if it is in this bin: a row has the upper end of a bin.
@@ -271,7 +315,10 @@ mod tests {
 #[Buckets =           22, SubBuckets     =         2048]
 ";
 
-    fn figures(report: &Report, i: usize) -> (u64, i64, i64, Option<i64>, Option<i64>, i64) {
+    fn figures(
+        report: &Report,
+        i: usize,
+    ) -> (u64, i64, Option<i64>, Option<i64>, Option<i64>, i64) {
         let summary = report.subjects[i].summary.as_ref().unwrap();
         let d = &summary.lateness_ns;
         (summary.ticks, d.min, d.mean, d.p50, d.p90, d.max)
@@ -280,15 +327,19 @@ mod tests {
     #[test]
     fn rows_are_bins() {
         let report = read(TEXT, None).unwrap();
-        let expected = (1_000, 1_000_000, 1_305_000, Some(1_200_000), Some(1_500_000), 9_000_000);
+        let expected =
+            (1_000, 1_000_000, Some(1_305_000), Some(1_200_000), Some(1_500_000), 9_000_000);
         assert_eq!(figures(&report, 0), expected);
         assert!(report.warnings.iter().any(|w| w.code == "import-unit"));
         let in_us = read(TEXT, Some(Unit::Us)).unwrap();
-        assert_eq!(figures(&in_us, 0), (1_000, 1_000, 1_305, Some(1_200), Some(1_500), 9_000));
+        assert_eq!(
+            figures(&in_us, 0),
+            (1_000, 1_000, Some(1_305), Some(1_200), Some(1_500), 9_000)
+        );
         let csv: String = TEXT
             .lines()
             .map(|line| {
-                let cells: Vec<&str> = columns(line).collect();
+                let cells: Vec<&str> = line.split_whitespace().collect();
                 if line.starts_with('#') { format!("{line}\n") } else { cells.join(",") + "\n" }
             })
             .collect();
@@ -317,6 +368,67 @@ mod tests {
         assert_eq!((count, min, max), (1_000, 1_000, 1_000_447));
         // The row of 90 % has the next value, because the share is rounded up.
         assert_eq!((p50, p90), (Some(500_223), Some(901_119)));
+    }
+
+    /// Removes the figures below the table.
+    fn without_footer(text: &str) -> &str {
+        text.split_once("#[").unwrap().0
+    }
+
+    #[test]
+    fn rounded_percentile_ends_no_table() {
+        let rows = "       9.000 1.000000000000       1000";
+        let more = "       9.000 1.000000000000        999           inf\n      11.000 1.000000         1001";
+        let text = TEXT.replace(rows, more).replace("=         1000", "=         1001");
+        let text = text.replace("Max     =        9.000", "Max     =       11.000");
+        let report = read(&text, None).unwrap();
+        let stored = histogram::unpack(report.subjects[0].histogram.as_ref().unwrap()).unwrap();
+        assert_eq!(stored.count_between(8_900_000, 9_100_000), 4);
+        assert_eq!(stored.count_between(10_900_000, 11_100_000), 2);
+        assert_eq!(figures(&report, 0).5, 11_000_000);
+        // Lines below a complete table are none of its rows.
+        let below =
+            format!("{}----\n  1000 requests in 2.00s\n  2 1.0 1 9\n", without_footer(TEXT));
+        assert_eq!(figures(&read(&below, None).unwrap(), 0).0, 1_000);
+        let falls = TEXT.replace(rows, &format!("{rows}\n       8.000 1.000000       1001"));
+        let error = read(&falls, None).unwrap_err().to_string();
+        assert!(error.contains("line 9: invalid row"), "{error}");
+    }
+
+    #[test]
+    fn rounded_count_keeps_largest_value() {
+        // vegeta computes the counts from the percentiles, and rounds them.
+        let text = "Value(ms)  Percentile  TotalCount  1/(1-Percentile)\n\
+                    1.250000   0.000000    0           1.000000\n\
+                    1.500000   0.500000    500         2.000000\n\
+                    40.000000  0.999900    1000        10000.000000\n\
+                    55.500000  1.000000    1000        10000000.000000\n";
+        let report = read(text, None).unwrap();
+        let expected = (1_000, 1_250_000, None, Some(1_500_000), Some(40_000_000), 55_500_000);
+        assert_eq!(figures(&report, 0), expected);
+        assert!(report.warnings.iter().all(|w| w.code != "import-unit"));
+    }
+
+    #[test]
+    fn mean_without_footer_is_unknown() {
+        let report = read(without_footer(TEXT), None).unwrap();
+        let expected = (1_000, 1_000_000, None, Some(1_200_000), Some(1_500_000), 9_000_000);
+        assert_eq!(figures(&report, 0), expected);
+        assert!(report.warnings.iter().any(|w| w.code == "import-mean"));
+    }
+
+    #[test]
+    fn footer_may_have_a_prefix() {
+        let expected = read(TEXT, None).unwrap();
+        assert_eq!(read(&TEXT.replace("#[", "[Info]    #["), None).unwrap(), expected);
+        assert_eq!(read(&TEXT.replace("#[", "12:30 ["), None).unwrap(), expected);
+        assert_eq!(read(&TEXT.replace('\n', "\r\n"), None).unwrap(), expected);
+        let percent = TEXT.replace("0.500000000000", "50.0").replace("0.900000000000", "90.0");
+        let percent = percent.replace("0.950000000000", "95").replace("0.990000000000", "99.0");
+        let percent = percent.replace("1.000000000000", "100.0");
+        assert_eq!(read(&percent, None).unwrap(), expected);
+        let cut = percent.split_once("       9.000").unwrap().0;
+        assert!(read(cut, None).is_err());
     }
 
     #[test]

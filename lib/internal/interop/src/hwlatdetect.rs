@@ -127,7 +127,9 @@ fn summarise(gaps: &[i64]) -> Option<Summary> {
     let range = Interval { lower: *gaps.first()?, upper: *gaps.last()? };
     let sum: i128 = gaps.iter().map(|&gap| i128::from(gap)).sum();
     let mean = (sum / gaps.len() as i128) as i64;
-    Some(summary(gaps.len() as u64, MissedTicks::default(), range, mean, |q| nearest_rank(gaps, q)))
+    Some(summary(gaps.len() as u64, MissedTicks::default(), range, Some(mean), |q| {
+        nearest_rank(gaps, q)
+    }))
 }
 
 const NS_PER_S: u64 = 1_000_000_000;

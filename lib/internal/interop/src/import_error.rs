@@ -72,8 +72,6 @@ pub enum ImportReason {
     WrongCount { in_bins: u64, stated: u64 },
     #[error("the {figure} is missing")]
     MissingFigure { figure: &'static str },
-    #[error("invalid mean {mean}: expected a time from minimum to maximum")]
-    ImpossibleMean { mean: f64 },
     /// Contains the time as the file has it.
     #[error("invalid time {time}: expected at most {MAX_NS} ns")]
     InvalidTime { time: String },

@@ -142,13 +142,13 @@ pub(super) struct MissedTicks {
     pub at_least: Option<u64>,
 }
 
-/// Builds the summary of `n` delivered values from their range, their mean, and the known
-/// percentiles. No tool counts skipped, coalesced and early ticks.
+/// Builds the summary of `n` delivered values from their range, and the known ones of their mean and
+/// their percentiles. No tool counts skipped, coalesced and early ticks.
 pub(super) fn summary(
     n: u64,
     missed: MissedTicks,
     range: Interval<i64>,
-    mean: i64,
+    mean: Option<i64>,
     at: impl Fn(f64) -> Option<i64>,
 ) -> Summary {
     let supported = |q| quantile::is_supported(usize::try_from(n).unwrap_or(usize::MAX), q);

@@ -25,6 +25,7 @@ mod hwlatdetect;
 pub mod import_error;
 mod imported;
 mod jitterdebugger;
+mod log_prefix;
 pub mod openmetrics;
 mod oslat;
 mod oslat_text;
@@ -49,8 +50,8 @@ use crate::rt_tests::{Program, RtTestsResult};
 use crate::unit::Unit;
 
 /// Reads a report of osjitter, `--json` or the text of cyclictest and oslat, `results.json` of
-/// jitterdebugger, the output of `hwlatdetect` or of the hist mode of `rtla`, an interval log or a
-/// percentile distribution of HdrHistogram, or bins. For a directory, reads the report or all bins in it.
+/// jitterdebugger, the output of `hwlatdetect`, of the hist mode of `rtla`, of Xenomai's `latency` or
+/// of bpftrace's `hist()`, an interval log or a percentile distribution of HdrHistogram, or bins. For a directory, reads the report or all bins in it.
 ///
 /// An imported report has no samples. Only the lines of an interval log become rounds, each with a
 /// summary. All others have no rounds either, so that a difference between two of them cannot be
@@ -92,10 +93,13 @@ pub fn parse(text: &str) -> Result<Report> {
 /// # Errors
 /// Returns the errors of [`parse`], and an error if the text states its unit.
 pub fn parse_in_unit(text: &str, unit: Option<Unit>) -> Result<Report> {
-    let Some(detection) = detect::detect(text) else {
+    if let Some(detection) = detect::detect(text) {
+        return parse_format(text, &detection.format, unit).map_err(|e| e.in_format(detection));
+    }
+    let Some((detection, text)) = log_prefix::detect_behind(text) else {
         return Err(ImportReason::UnknownFormat(unknown_content(text)).into());
     };
-    parse_format(text, &detection.format, unit).map_err(|error| error.in_format(detection))
+    parse_format(&text, &detection.format, unit).map_err(|error| error.in_format(detection))
 }
 
 fn parse_format(text: &str, format: &FileFormat, unit: Option<Unit>) -> Result<Report> {

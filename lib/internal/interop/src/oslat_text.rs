@@ -189,7 +189,7 @@ Counter Freq:\t 2100 2100 (Mhz)
         let figures = |i: usize| {
             let summary = report.subjects[i].summary.as_ref().unwrap();
             let d = &summary.lateness_ns;
-            (summary.ticks, d.min, d.mean, d.p90, d.max)
+            (summary.ticks, d.min, d.mean.unwrap(), d.p90, d.max)
         };
         assert_eq!(figures(0), (1_000, 1_000, 1_402, Some(1_000), 60_000));
         assert_eq!(figures(1), (1_004, 1_000, 1_300, Some(1_000), 31_000));

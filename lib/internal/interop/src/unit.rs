@@ -16,6 +16,19 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// Parses the name of a unit, as tools write it; `None` for another word.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name.trim().to_lowercase().as_str() {
+            "ns" | "nsec" | "nsecs" | "nanosecond" | "nanoseconds" => Some(Self::Ns),
+            "us" | "µs" | "μs" | "usec" | "usecs" | "microsecond" | "microseconds" => {
+                Some(Self::Us)
+            }
+            "ms" | "msec" | "msecs" | "millisecond" | "milliseconds" => Some(Self::Ms),
+            "s" | "sec" | "secs" | "second" | "seconds" => Some(Self::S),
+            _ => None,
+        }
+    }
+
     /// Returns the length of the unit in nanoseconds.
     pub fn nanoseconds(self) -> u64 {
         match self {

@@ -195,7 +195,7 @@ impl Interval {
         let sum: i128 = self.rows().map(|(bin, count)| middle(bin) * i128::from(count)).sum();
         let mean = i64::try_from(sum / i128::from(n)).unwrap_or(max).clamp(min, max);
         let range = stats::Interval { lower: min, upper: max };
-        Some(Distribution::new(range, mean, |q| self.supported_percentile(q, max)))
+        Some(Distribution::new(range, Some(mean), |q| self.supported_percentile(q, max)))
     }
 
     /// Returns a percentile of at most `max`, because the bin of the maximum extends beyond it;

@@ -272,11 +272,13 @@ fn check_distribution(at: &str, d: &Distribution) -> CheckResult {
         )?;
         (previous_name, previous) = (name, value);
     }
-    check_consistent(
-        (d.min..=d.max).contains(&d.mean),
-        format_args!("{at}.mean"),
-        format_args!("{} is not between {} and {}", d.mean, d.min, d.max),
-    )?;
+    if let Some(mean) = d.mean {
+        check_consistent(
+            (d.min..=d.max).contains(&mean),
+            format_args!("{at}.mean"),
+            format_args!("{mean} is not between {} and {}", d.min, d.max),
+        )?;
+    }
     for (name, [low, high]) in &d.ci95 {
         check_signed_time(format_args!("{at}.ci95.{name}[0]"), *low)?;
         check_signed_time(format_args!("{at}.ci95.{name}[1]"), *high)?;

@@ -50,11 +50,8 @@ impl<'a> Line<'a> {
     /// Parses a line. Returns `None` if it is neither a comment, nor a legend, nor an interval.
     pub fn parse(line: &'a str) -> Option<Self> {
         let line = line.trim();
-        if let Some(comment) = line.strip_prefix('#') {
+        if let Some(comment) = comment(line) {
             return Some(Self::parse_comment(comment));
-        }
-        if line.starts_with('"') {
-            return Some(Self::Legend { names_end: line.contains("\"EndTimestamp\"") });
         }
         if line.is_empty() {
             return Some(Self::Ignored);
@@ -63,14 +60,28 @@ impl<'a> Line<'a> {
     }
 
     fn parse_comment(comment: &str) -> Self {
-        let is_legend = comment.contains("\"StartTimestamp\"");
+        let is_legend = is_legend(comment);
         match (parse_time(comment, "StartTime:"), parse_time(comment, "BaseTime:")) {
             (Some(seconds), _) => Self::StartTime { seconds, has_go_date: has_go_date(comment) },
             (None, Some(base)) => Self::BaseTime(base),
-            _ if is_legend => Self::Legend { names_end: comment.contains("\"EndTimestamp\"") },
+            _ if is_legend => Self::Legend { names_end: comment.contains("EndTimestamp") },
             _ => Self::Ignored,
         }
     }
+}
+
+/// Returns the comment or the legend in a line. Some writers and editors leave out the `#` in front of
+/// it, or the quotes in a legend.
+pub(super) fn comment(line: &str) -> Option<&str> {
+    let is_marked = line.starts_with(['#', '"', '[']);
+    (is_marked || is_legend(line)).then(|| line.trim_start_matches('#').trim_start())
+}
+
+/// Whether a line has the names of the columns, perhaps in a comment.
+pub(super) fn is_legend(line: &str) -> bool {
+    let words = line.split([',', ';', '\t', ' ']).map(|word| word.trim_matches(['"', '#']));
+    let mut names = words.filter(|word| !word.is_empty());
+    names.any(|word| word == "StartTimestamp") && names.next().is_some_and(|next| next != "=")
 }
 
 /// Parses the time of a comment such as `[StartTime: 5.0 (seconds since epoch)]`.
@@ -199,6 +210,11 @@ mod tests {
             ("\"StartTimestamp\",\"Interval_Length\"", Line::Legend { names_end: false }),
             ("\"StartTimestamp\",\"EndTimestamp\"", Line::Legend { names_end: true }),
             ("#\"Tag\",\"StartTimestamp\",\"Interval_Length\"", Line::Legend { names_end: false }),
+            ("StartTimestamp,Interval_Length,Interval_Max", Line::Legend { names_end: false }),
+            ("#UNITS: StartTimestamp = seconds", Line::Ignored),
+            ("[Logging for: READ]", Line::Ignored),
+            ("[StartTime: 5.0 (seconds since epoch), x]", start(5.0, false)),
+            ("# [StartTime: 5.0 (seconds since epoch), x]", start(5.0, false)),
         ] {
             assert_eq!(Line::parse(text).unwrap(), line, "{text}");
         }

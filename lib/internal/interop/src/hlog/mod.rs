@@ -31,6 +31,7 @@ use crate::imported::{
 };
 use crate::unit::Unit;
 
+pub(super) use unit::stated_unit;
 pub use write::write;
 
 const TOOL: &str = "hdr-log";
@@ -53,10 +54,12 @@ pub(super) fn is_line(line: &str) -> bool {
         "[MaxValueDivisor:",
         histogram::LOG_COMMENT,
     ];
-    if let Some(comment) = line.strip_prefix('#') {
-        return COMMENTS.iter().any(|begin| comment.starts_with(begin));
+    match line::comment(line) {
+        Some(comment) => {
+            line::is_legend(comment) || COMMENTS.iter().any(|begin| comment.starts_with(begin))
+        }
+        None => line::is_interval(line),
     }
-    line.contains("\"StartTimestamp\"") || line::is_interval(line)
 }
 
 /// Counts the values of an encoded histogram, for tests of hostile bytes.
@@ -121,7 +124,7 @@ struct LogLines<'a> {
 
 impl<'a> LogLines<'a> {
     fn parse(text: &'a str) -> Result<Self> {
-        let mut comments = text.lines().map_while(|line| line.strip_prefix('#'));
+        let mut comments = text.lines().map_while(|line| line::comment(line.trim()));
         let mut lines = Self {
             is_own: comments.any(|comment| comment == histogram::LOG_COMMENT),
             header: HeaderTimes::default(),
@@ -132,7 +135,7 @@ impl<'a> LogLines<'a> {
         };
         let mut all = (1..).zip(text.lines()).peekable();
         while let Some((n, line)) = all.next() {
-            let comment = line.trim().strip_prefix('#').filter(|_| lines.stated_unit.is_none());
+            let comment = line::comment(line.trim()).filter(|_| lines.stated_unit.is_none());
             lines.stated_unit = lines.stated_unit.or_else(|| comment.and_then(comment_unit));
             match Line::parse(line) {
                 Some(parsed) => lines.add(n, parsed),
@@ -426,7 +429,17 @@ impl ValueStats {
             ticks: self.count,
             delivered: self.count,
             missed: if knows_period { Some(self.missed) } else { None },
-            lateness_ns: Distribution { min, mean, p50, p90, p99, p99_9, p99_99, max, ci95 },
+            lateness_ns: Distribution {
+                min,
+                mean: Some(mean),
+                p50,
+                p90,
+                p99,
+                p99_9,
+                p99_99,
+                max,
+                ci95,
+            },
             ..Summary::default()
         })
     }

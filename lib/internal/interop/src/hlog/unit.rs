@@ -55,20 +55,31 @@ pub(super) fn comment_unit(comment: &str) -> Option<AssumedUnit> {
     if let Some(&(_, name, unit)) = known {
         return Some(AssumedUnit { unit, reason: UnitReason::Writer(name) });
     }
+    stated_unit(comment).map(|unit| AssumedUnit { unit, reason: UnitReason::Comment })
+}
+
+/// Returns the unit of the values that a comment states in words: `Values are in microseconds`, or
+/// `values in the histogram = nanoseconds` among other quantities with theirs.
+pub(crate) fn stated_unit(comment: &str) -> Option<Unit> {
     const QUANTITIES: [&str; 4] = ["measure", "value", "latenc", "lateness"];
-    const NAMES: [(&str, Unit); 4] = [
-        ("nanosecond", Unit::Ns),
-        ("microsecond", Unit::Us),
-        ("millisecond", Unit::Ms),
-        ("second", Unit::S),
-    ];
     let comment = comment.to_lowercase();
-    let is_of_values = QUANTITIES.iter().any(|quantity| comment.contains(quantity));
+    let is_of_values = |text: &str| QUANTITIES.iter().any(|quantity| text.contains(quantity));
+    let in_words = comment.split_once(" in ").filter(|_| is_of_values(&comment));
+    in_words.and_then(|(_, unit)| leading_unit(unit)).or_else(|| {
+        let mut parts = comment.split([';', ',']);
+        parts.find_map(|part| {
+            let (quantity, unit) = part.rsplit_once(['=', ':', '('])?;
+            leading_unit(unit).filter(|_| is_of_values(quantity))
+        })
+    })
+}
+
+/// Returns the unit with which a text begins.
+fn leading_unit(text: &str) -> Option<Unit> {
     // node-hiccup has written "micro seconds".
-    let (_, after) = comment.split_once(" in ").filter(|_| is_of_values)?;
-    let after = after.replace(' ', "");
-    let (_, unit) = NAMES.into_iter().find(|(name, _)| after.starts_with(name))?;
-    Some(AssumedUnit { unit, reason: UnitReason::Comment })
+    let joined = text.trim_start().replacen("o seconds", "oseconds", 1);
+    let end = joined.find(|c: char| !c.is_alphabetic()).unwrap_or(joined.len());
+    Unit::parse(&joined[..end])
 }
 
 /// The largest values of a log, and the numbers of its column `Interval_Max`.
@@ -132,6 +143,12 @@ mod tests {
             ("Timestamp and interval length are in seconds", None),
             ("[Histogram log format version 1.3]", None),
             ("values in parsecs", None),
+            (
+                "UNITS: StartTimestamp = seconds since StartTime; Interval_Max = milliseconds, values in the histogram = nanoseconds",
+                Some(Unit::Ns),
+            ),
+            ("[Latency(us), Count]", Some(Unit::Us)),
+            ("Interval_Max = milliseconds, values = many", None),
         ] {
             assert_eq!(unit(comment), expected, "{comment}");
         }

@@ -118,7 +118,7 @@ fn summarize(rounds: &[Round], cost_us: f64) -> Summary {
         cpu_ns_per_tick: Some(cost_us * 1e3),
         lateness_ns: files::report::Distribution {
             min,
-            mean,
+            mean: Some(mean),
             p50,
             p90,
             p99,

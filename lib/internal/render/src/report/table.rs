@@ -375,7 +375,7 @@ fn plain_cell(
     match column {
         Column::Percentiles => None,
         Column::Min => Some(format_time(summary.lateness_ns.min)),
-        Column::Mean => Some(format_time(summary.lateness_ns.mean)),
+        Column::Mean => summary.lateness_ns.mean.map(format_time),
         Column::Max => Some(format_time(summary.lateness_ns.max)),
         Column::Missed => {
             let cell = tradeoff::format_missed(subject, summary)?;

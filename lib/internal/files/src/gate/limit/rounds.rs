@@ -217,7 +217,7 @@ impl Statistic {
     fn in_distribution(self, distribution: &report::Distribution) -> Option<f64> {
         match self {
             Self::Min => Some(distribution.min as f64),
-            Self::Mean => Some(distribution.mean as f64),
+            Self::Mean => distribution.mean.map(|mean| mean as f64),
             Self::Max => Some(distribution.max as f64),
             Self::Quantile(_) => None,
         }

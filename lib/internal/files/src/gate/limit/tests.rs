@@ -157,7 +157,7 @@ fn summaries_have_no_percentiles() {
         missed: Some(20),
         lateness_ns: crate::report::Distribution {
             min: 100,
-            mean: 300,
+            mean: Some(300),
             p99: Some(900),
             max: 5_000,
             ..crate::report::Distribution::default()
