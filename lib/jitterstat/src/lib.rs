@@ -45,7 +45,7 @@
 //! | [`sample`] | `stats` | the ticks of one round: delivered, coalesced or skipped |
 //! | [`stall`] | `stats` | detection of stalls, so that each is counted once |
 //! | [`recorder`] | `stats` | a preallocated buffer for the raw counts of a measuring loop |
-//! | [`gate`] | `stats` | the decision whether B is later than A; gates inside a test |
+//! | [`gate`] | `stats` | the decision whether B is later than A, from ticks to the verdict; gates inside a test |
 //! | [`series`] | `series` | the file format in which a program reports its ticks and metrics |
 //!
 //! Both features are enabled by default. `serde` and `schema` add (de)serialisation and JSON

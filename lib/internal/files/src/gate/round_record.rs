@@ -1,8 +1,6 @@
 //! The stored values of one round of a session.
 
-use jitterstat::gate::round::{Late, RoundValue, tail_name};
-use jitterstat::stall;
-use jitterstat::stats::quantile;
+use jitterstat::gate::round::{CountedTicks, RoundPercentile, RoundValue, tail_name};
 
 use crate::model::model;
 
@@ -58,28 +56,25 @@ impl RoundRecord {
     /// Creates a record from the index and lateness of the ticks of a round, in order of the index;
     /// `None` without a tick. The used resources are unknown.
     ///
-    /// A stall of several periods makes every tick late that was due in it. It counts once, by its
-    /// first tick ([`stall`]).
+    /// Each stall counts once ([`CountedTicks`]).
     #[must_use]
     pub fn from_ticks(ticks: impl IntoIterator<Item = (u64, i64)>, period_ns: u64) -> Option<Self> {
-        let ticks: Vec<(u64, i64)> = ticks.into_iter().collect();
-        let (late, unstalled) = stall::kept_lateness(&ticks, period_ns);
-        let at = |q: f64| quantile::nearest_rank(&late, q);
-        let unstalled_at = |q: f64| quantile::nearest_rank(&unstalled, q);
+        let ticks = CountedTicks::new(ticks, period_ns)?;
+        let [p50, p90, p95, p99] = [0.50, 0.90, 0.95, 0.99].map(|q| ticks.percentile(q));
         Some(Self {
-            p50_ns: at(0.50)?,
-            p90_ns: at(0.90)?,
-            p95_ns: at(0.95)?,
-            p99_ns: at(0.99)?,
-            max_ns: at(1.0)?,
+            p50_ns: p50.late_ns,
+            p90_ns: p90.late_ns,
+            p95_ns: p95.late_ns,
+            p99_ns: p99.late_ns,
+            max_ns: ticks.max_ns(),
             own: Some(OwnPercentiles {
-                p50_ns: unstalled_at(0.50)?,
-                p90_ns: unstalled_at(0.90)?,
-                p95_ns: unstalled_at(0.95)?,
-                p99_ns: unstalled_at(0.99)?,
+                p50_ns: p50.unstalled_ns,
+                p90_ns: p90.unstalled_ns,
+                p95_ns: p95.unstalled_ns,
+                p99_ns: p99.unstalled_ns,
             }),
-            kept: late.len() as u64,
-            same_stall: (ticks.len() - late.len()) as u64,
+            kept: ticks.count(),
+            same_stall: ticks.same_stall(),
             window_ns: None,
             steal_ns: None,
             run_queue_ns: None,
@@ -88,9 +83,8 @@ impl RoundRecord {
         })
     }
 
-    /// Returns the values that a gate judges, with the tail at the given quantile. Lateness below
-    /// `resolution_ns`, the step of the clock, counts as that step, because a smaller value has no
-    /// meaningful logarithm.
+    /// Returns the values that a gate judges, as [`CountedTicks::value`] does, from the stored
+    /// percentiles.
     #[must_use]
     pub fn value(&self, tail_quantile: f64, resolution_ns: i64) -> RoundValue {
         let unstalled = self.own.as_ref();
@@ -100,8 +94,9 @@ impl RoundRecord {
             _ => (self.p90_ns, unstalled.map(|percentiles| percentiles.p90_ns)),
         };
         // An older record without `own` shows no stalls.
-        let late = |ns: i64, unstalled_ns: Option<i64>| {
-            Late::from_ns(ns.max(resolution_ns), unstalled_ns.unwrap_or(ns).max(resolution_ns))
+        let late = |late_ns: i64, unstalled_ns: Option<i64>| {
+            RoundPercentile { late_ns, unstalled_ns: unstalled_ns.unwrap_or(late_ns) }
+                .late(resolution_ns)
         };
         RoundValue {
             median: late(self.p50_ns, unstalled.map(|percentiles| percentiles.p50_ns)),
@@ -112,6 +107,8 @@ impl RoundRecord {
 
 #[cfg(test)]
 mod tests {
+    use jitterstat::gate::round::Late;
+
     use super::*;
 
     fn record(lateness_ns: &[i64]) -> RoundRecord {
