@@ -191,7 +191,9 @@ def write_seeds(home):
                          ("formats/oslat-2.6-narrow.txt", "oslat_text"), ("formats/hwlatdetect-2.10.txt", "hwlatdetect"),
                          ("formats/rtla-5.17-osnoise.txt", "rtla"), ("formats/rtla-6.12-timerlat-ns.txt", "rtla"),
                          ("formats/wrk2-rounded.txt", "hgrm"), ("formats/vegeta-12-hdrplot.txt", "hgrm"),
-                         ("formats/java-logged-without-footer.hgrm", "hgrm")):
+                         ("formats/java-logged-without-footer.hgrm", "hgrm"),
+                         ("formats/bpftrace-hist.txt", "bpftrace"), ("formats/xenomai-3-latency.txt", "xenomai"),
+                         ("formats/xenomai-3-latency-histogram.txt", "xenomai")):
         write_seed(target, pathlib.Path(name).name, (FIXTURES / name).read_bytes())
     write_seed("cyclictest_text", "lines", "T: 0 ( 1233) P:99 I:1000 C:    999 Min:      5 Act:   7 Avg:    8 Max:     300\n")
     write_seed("oslat_text", "summary", "oslat V 2.60\n\n        Core:\t 0 1\nCounter Freq:\t 2100 2100 (Mhz)\n  0.500 (us):\t 900 1000\n"

@@ -42,7 +42,7 @@ pub struct DoctorArgs {
     #[command(flatten)]
     pub proof: ProveArgs,
     /// Include the result of another tool; repeat for several: cyclictest --json, oslat --json,
-    /// jitterdebugger, hwlatdetect, rtla's hist mode
+    /// jitterdebugger, hwlatdetect, rtla's hist mode, Xenomai's latency
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub import: Vec<PathBuf>,
     /// Output format

@@ -174,7 +174,7 @@ fn assess_values(tool: &str, worst: &Worst<'_>) -> Option<Finding> {
             format!("gaps up to {max} ({subject})"),
             "Longest time that a busy loop was stopped by interrupts, the kernel, firmware or the hypervisor.",
         ),
-        "cyclictest" | "jitterdebugger" => (
+        "cyclictest" | "jitterdebugger" | "xenomai-latency" => (
             format!("up to {max} late ({subject})"),
             "Maximum lateness of a sleeping thread at the priority that the tool gave it.",
         ),

@@ -29,12 +29,13 @@ use step_costs::StepCosts;
 type Body = fn(&[u8], &StepCosts) -> exit::Result<()>;
 
 /// Every target with the name of its corpus.
-const TARGETS: [(&str, Body); 30] = [
+const TARGETS: [(&str, Body); 32] = [
     ("argument", argument::body),
     ("baseline", files::baseline),
     ("bench", files::bench),
     ("bench_output", bench_output::body),
     ("bins", bins::body),
+    ("bpftrace", report::body),
     ("breaches", files::breaches),
     ("calibration", files::calibration),
     ("checkup", files::checkup),
@@ -60,6 +61,7 @@ const TARGETS: [(&str, Body); 30] = [
     ("series", series::body),
     ("trace", trace::body),
     ("verdict", files::verdict),
+    ("xenomai", report::body),
 ];
 
 /// Runs a target on one input, for `cargo fuzz`.

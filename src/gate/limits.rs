@@ -19,6 +19,7 @@ use files::file::File as _;
 use files::gate::limit::rate::{MeasuredRate, UnknownRate};
 use files::gate::limit::{Measured, MissingRounds, RoundTicks, SummaryPath};
 use files::gate::verdict::{LimitCheck, Verdict};
+use files::quantity;
 use files::report::{Report, Status, Subject, Summary};
 use jitterstat::gate::decision::{Outcome, Reason};
 
@@ -201,6 +202,10 @@ impl Limits {
             if *is_rate {
                 self.measure_rate(reported.subject(), reported.report.is_own())
                     .map_err(|e| usage!("the report has no rate of missed ticks of {id}: {e}"))?;
+            } else if path.is_extreme() && quantity::has_bin_edges(&reported.report) {
+                return Err(usage!(
+                    "the report has no {path} of {id}: its tool prints bins alone, which do not state it"
+                ));
             } else if numbers.measure(path).value.is_none() {
                 let reason = numbers.missing_reason(path);
                 return Err(usage!("the report has no {path} of {id}: {reason}"));

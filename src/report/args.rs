@@ -27,7 +27,7 @@ Examples:
   cyclictest -q -D 10 -h 400 > c.txt && osjitter report c.txt
 
 The format of a FILE is detected from the contents: report.json, the file of a bench, a verdict, a comparison, a \
-calibration, cyclictest --json or the text of its -h, oslat --json, jitterdebugger's results.json, the output of hwlatdetect or rtla hist, or an HdrHistogram interval log (.hlog). \
+calibration, cyclictest --json or the text of its -h, oslat --json, jitterdebugger's results.json, the output of hwlatdetect, of rtla hist, of Xenomai's latency or of bpftrace's hist(), or a log (.hlog) or a percentile distribution (.hgrm) of HdrHistogram. \
 For a directory, the report in it is shown, or the sum of all *.bins.csv in it and its subdirectories. Notes below the \
 table list what the imported file lacks. Files other than reports can be shown in some of \
 the formats only.")]

@@ -56,6 +56,8 @@ fn matrix_has_many_writers() {
         "ycsb",
         "vegeta",
         "wrk2",
+        "bpftrace",
+        "xenomai",
     ]
     .into_iter()
     .filter(|writer| !writers.contains(writer))

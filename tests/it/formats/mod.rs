@@ -4,6 +4,7 @@
 //! themselves (`scripts/studies/formats/make.sh`). Expected values are those of the format's own
 //! reader, or are computed here from the raw numbers of the file.
 
+mod bpftrace;
 mod cyclictest;
 mod detection;
 mod hgrm;
@@ -13,6 +14,7 @@ mod jitterdebugger;
 mod matrix;
 mod oslat;
 mod rtla;
+mod xenomai;
 
 use std::path::{Path, PathBuf};
 

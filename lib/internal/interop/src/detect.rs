@@ -7,7 +7,7 @@ use jitterstat::series;
 
 use crate::file_format::{Detection, Evidence, FileFormat};
 use crate::imported::strip_escapes;
-use crate::{cyclictest_text, hgrm, hlog, hwlatdetect, oslat_text, rtla};
+use crate::{bpftrace, cyclictest_text, hgrm, hlog, hwlatdetect, oslat_text, rtla, xenomai};
 
 /// Number of bytes that are read to recognize a format. The keys of a JSON file and the comments of
 /// a text are within it.
@@ -92,6 +92,10 @@ fn line_format(line: &str, next: &str) -> Option<FileFormat> {
         Some(FileFormat::Hgrm)
     } else if oslat_text::is_line(line) {
         Some(FileFormat::OslatText)
+    } else if xenomai::is_line(line) {
+        Some(FileFormat::Xenomai)
+    } else if bpftrace::is_line(line) {
+        Some(FileFormat::Bpftrace)
     } else if line.starts_with("[OVERALL], RunTime(ms),") {
         unsupported("the summary of YCSB", "run YCSB with -p hdrhistogram.fileoutput=true")
     } else if line == "Timer Latency" {
@@ -239,6 +243,8 @@ mod tests {
             ("[Logging for: READ]\n", FileFormat::Hlog),
             ("StartTimestamp,Interval_Length,Interval_Max\n", FileFormat::Hlog),
             ("Value(ms)  Percentile  TotalCount  1/(1-Percentile)\n", FileFormat::Hgrm),
+            ("@:\n[2, 4)    100 |@@@   |\n", FileFormat::Bpftrace),
+            ("RTS| 0.3| 2.2| 4.0|  0|  0| 00:00:02/00:00:02\n", FileFormat::Xenomai),
             (
                 "[OVERALL], RunTime(ms), 1234\n",
                 FileFormat::Unsupported {

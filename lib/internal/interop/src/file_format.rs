@@ -5,7 +5,8 @@ use std::fmt;
 /// The formats that are read, for a file in none of them.
 pub const READABLE: &str = "JSON of osjitter, bins as CSV, --json or the output of cyclictest and oslat, results.json \
                             of jitterdebugger, the output of hwlatdetect, the histograms of rtla timerlat hist and rtla \
-                            osnoise hist, and logs and percentile distributions of HdrHistogram";
+                            osnoise hist, the output of Xenomai's latency, histograms of bpftrace, and logs and \
+                            percentile distributions of HdrHistogram";
 
 /// A recognized format.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,10 @@ pub enum FileFormat {
     Hlog,
     /// A percentile distribution of HdrHistogram.
     Hgrm,
+    /// Histograms of bpftrace.
+    Bpftrace,
+    /// Text of Xenomai's latency.
+    Xenomai,
     /// A format that has no histogram or no stable text, and what to give instead.
     Unsupported {
         name: &'static str,
@@ -38,7 +43,7 @@ pub enum FileFormat {
 impl FileFormat {
     /// Returns whether a file in this format may leave out the unit of its values.
     pub fn may_lack_unit(&self) -> bool {
-        matches!(self, Self::Hlog | Self::Hgrm | Self::CyclictestText)
+        matches!(self, Self::Hlog | Self::Hgrm | Self::CyclictestText | Self::Bpftrace)
     }
 
     /// Returns the name of the format with its article, for a sentence.
@@ -54,6 +59,8 @@ impl FileFormat {
             Self::Rtla => "a histogram of rtla",
             Self::Hlog => "an HdrHistogram log",
             Self::Hgrm => "a percentile distribution of HdrHistogram",
+            Self::Bpftrace => "a histogram of bpftrace",
+            Self::Xenomai => "the output of Xenomai's latency",
             Self::Unsupported { name, .. } => name,
         }
     }

@@ -11,6 +11,7 @@
 
 mod bins;
 mod bins_directory;
+mod bpftrace;
 mod columns;
 pub mod csv;
 pub mod cyclictest;
@@ -36,6 +37,7 @@ mod rt_tests;
 mod rtla;
 pub mod trackers;
 pub mod unit;
+mod xenomai;
 
 use std::path::Path;
 
@@ -126,6 +128,8 @@ fn parse_format(text: &str, format: &FileFormat, unit: Option<Unit>) -> Result<R
         FileFormat::Rtla => rtla::read(text)?,
         FileFormat::Hlog => hlog::read(text, unit)?,
         FileFormat::Hgrm => hgrm::read(text, unit)?,
+        FileFormat::Bpftrace => bpftrace::read(text, unit)?,
+        FileFormat::Xenomai => xenomai::read(text)?,
         FileFormat::Unsupported { remedy, .. } => {
             return Err(ImportReason::Unsupported { remedy }.into());
         }

@@ -214,6 +214,12 @@ impl SummaryPath {
         self.kind == NumberKind::Ticks(Count::Missed)
     }
 
+    /// Whether the number is a minimum or a maximum.
+    #[must_use]
+    pub fn is_extreme(&self) -> bool {
+        matches!(self.kind, NumberKind::Statistic(_, Statistic::Min | Statistic::Max))
+    }
+
     /// Whether the number tells classes of ticks apart, as no other tool does.
     #[must_use]
     pub fn needs_tick_classes(&self) -> bool {
