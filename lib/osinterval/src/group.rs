@@ -2,31 +2,25 @@
 
 use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use cadence::MissedTickBehavior;
 use tokio::time::Instant;
 
 use crate::backend::{Backend, Fallback};
-use crate::clock::tokio_now;
+use crate::interval::OsInterval;
 use crate::precision::Precision;
-use crate::queue::{TimerQueue, Wait};
-use crate::schedule::{Schedule, impl_interval_methods};
+use crate::queue::TimerQueue;
 
 /// The length of a slot unless set.
 const DEFAULT_RESOLUTION: Duration = Duration::from_micros(100);
 
 /// Any number of intervals, sleeps and timeouts from one timer of the OS.
 ///
-/// An [`OsInterval`](crate::OsInterval) has a timer and a descriptor of its own, and wakes the
-/// runtime for itself. This suits a few intervals. A thousand of them cost more than tokio's wheel
-/// and may exceed the limit of open descriptors.
-///
-/// A group has one timer. It divides time into slots of its *resolution*, and serves all deadlines
-/// of a slot together, at its end. This delays a tick by at most the resolution, and no tick is
-/// early. [`IntervalGroup::sleep`] and [`IntervalGroup::timeout`] wait once, with the same slots;
-/// [`sleep`](crate::sleep) and [`timeout`](crate::timeout) need no group and have no slots.
+/// All intervals, sleeps and timeouts of a runtime share a timer already. A group has one of its
+/// own, with settings of its own. It divides time into slots of its *resolution*, and serves all
+/// deadlines of a slot together, at its end. This delays a tick by at most the resolution, and no
+/// tick is early. [`IntervalGroup::sleep`] and [`IntervalGroup::timeout`] wait once, with the same
+/// slots.
 ///
 /// Each slot with a deadline wakes the thread once. If deadlines are spread evenly, these wake-ups
 /// are the cost of a group: longer slots cost less and delay ticks more. If many deadlines
@@ -165,15 +159,7 @@ impl IntervalGroup {
     /// ```
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> GroupInterval {
-        assert!(!period.is_zero(), "`period` must be non-zero");
-        let schedule = Schedule {
-            deadline: start.into_std(),
-            period,
-            behavior: MissedTickBehavior::default(),
-            tolerance: cadence::DEFAULT_TOLERANCE,
-            missed: 0,
-        };
-        GroupInterval { queue: Arc::clone(&self.queue), wait: Wait::new(), schedule }
+        OsInterval::builder(period).start_at(start).build_on(Arc::clone(&self.queue))
     }
 
     pub(crate) fn queue(&self) -> &Arc<TimerQueue> {
@@ -193,78 +179,13 @@ impl IntervalGroup {
     }
 }
 
-/// An interval of an [`IntervalGroup`], with the methods of [`OsInterval`](crate::OsInterval).
-///
-/// # Thread safety
-/// A `GroupInterval` is `Send` and `Sync`. It may move to another thread or runtime, and ticks only
-/// while the runtime on which the group was created is running.
-///
-/// # Cancel safety
-/// Dropping the future of [`GroupInterval::tick`] loses no tick. Dropping the interval removes it
-/// from the group.
-#[derive(Debug)]
-#[must_use = "intervals do nothing unless they are ticked"]
-pub struct GroupInterval {
-    queue: Arc<TimerQueue>,
-    wait: Wait,
-    schedule: Schedule,
-}
-
-impl_interval_methods!(
-    GroupInterval,
-    "group.interval",
-    "let group = osinterval::IntervalGroup::new()?;"
-);
-
-impl GroupInterval {
-    /// Polls for the next tick. Returns its deadline once that has come. Otherwise the task is
-    /// woken at the end of the slot of that deadline, or earlier if a `reset` method moves it. A
-    /// tick takes from tokio's cooperative budget.
-    ///
-    /// # Panics
-    /// Panics if the runtime on which the group was created is shutting down.
-    ///
-    /// # Examples
-    /// See [`GroupInterval::tick`], which awaits it.
-    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
-        let budget = ready!(tokio::task::coop::poll_proceed(cx));
-        let deadline = self.schedule.deadline;
-        // A failed timer is reported even if every deadline has passed, so that no tick polls it.
-        let mut timer = self.queue.check_alive();
-        self.queue.acknowledge_wakeup(&mut self.wait);
-        if timer.is_ok() && tokio_now() < deadline {
-            timer = ready!(self.queue.poll(&mut self.wait, deadline, cx));
-        }
-        if let Err(error) = timer {
-            panic!("the timer of an interval failed: {error}");
-        }
-        // The queue has reached the deadline, even if the caller's runtime has another clock.
-        let now = tokio_now().max(deadline);
-        budget.made_progress();
-        Poll::Ready(self.schedule.observe(now).into())
-    }
-
-    /// Returns the timer that the group ticks from.
-    #[must_use]
-    pub fn backend(&self) -> Backend {
-        self.queue.backend()
-    }
-
-    fn rearm(&mut self) -> io::Result<()> {
-        self.queue.reset(&mut self.wait, self.schedule.deadline)
-    }
-}
-
-impl Drop for GroupInterval {
-    fn drop(&mut self) {
-        self.queue.cancel(&mut self.wait);
-    }
-}
+/// An interval of an [`IntervalGroup`]: an [`OsInterval`] on the timer of the group.
+pub type GroupInterval = OsInterval;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::task::Waker;
+    use std::task::{Context, Poll, Waker};
 
     const HOUR: Duration = Duration::from_secs(3_600);
 

@@ -181,34 +181,41 @@ impl TimerHeap {
         self.nodes.first().map(|first| first.time)
     }
 
-    /// Moves the wakers of entries whose time has come into `due`, until that holds `max_due`.
-    pub(crate) fn take_due(&mut self, now: u64, max_due: usize, due: &mut Vec<Waker>) {
+    /// Returns the time at which the node after the root is to be checked.
+    pub(crate) fn second_time(&self) -> Option<u64> {
+        self.nodes.iter().skip(1).take(CHILDREN).map(|child| child.time).min()
+    }
+
+    /// Takes the waker of the first entry whose time has come.
+    pub(crate) fn take_due(&mut self, now: u64) -> Option<Waker> {
         let mut last_moved = NIL;
         while let Some(&Node { time, head }) = self.nodes.first().filter(|first| first.time <= now)
         {
-            let entry = &mut self.entries[head];
+            let entry = &self.entries[head];
             let deadline = entry.time;
-            if deadline > time {
-                // The entry was postponed.
-                if entry.next == NIL {
-                    self.nodes[0].time = deadline;
-                    self.sift_down(0);
-                } else {
-                    self.unlink(head);
-                    // Only behind an entry that was moved in this loop: behind another one with the
-                    // same time, which may be in this node, it would be moved again and again.
-                    self.last_inserted = last_moved;
-                    self.link(head, deadline);
-                    last_moved = head;
-                }
-                continue;
+            if deadline <= time {
+                return self.fire(head);
             }
-            if due.len() >= max_due {
-                return;
+            // The entry was postponed.
+            if entry.next == NIL {
+                self.nodes[0].time = deadline;
+                self.sift_down(0);
+            } else {
+                self.unlink(head);
+                // Only behind an entry that was moved in this loop: behind another one with the
+                // same time, which may be in this node, it would be moved again and again.
+                self.last_inserted = last_moved;
+                self.link(head, deadline);
+                last_moved = head;
             }
-            due.extend(entry.waker.take());
-            self.unlink(head);
         }
+        None
+    }
+
+    /// Takes an entry out of the heap as if its time had come, and returns its waker.
+    pub(crate) fn fire(&mut self, key: usize) -> Option<Waker> {
+        self.unlink(key);
+        self.entries[key].waker.take()
     }
 
     /// Returns the wakers of all entries that have not fired.
@@ -295,9 +302,7 @@ mod tests {
         }
 
         fn take_due_wakers(&mut self, now: u64, max_due: usize) -> Vec<Waker> {
-            let mut due = Vec::new();
-            self.take_due(now, max_due, &mut due);
-            due
+            std::iter::from_fn(|| self.take_due(now)).take(max_due).collect()
         }
     }
 
@@ -313,12 +318,12 @@ mod tests {
         assert_eq!((heap.nodes.len(), heap.check_invariants()), (1, 100));
         heap.move_to(crowd[0], 9);
         heap.remove(crowd[50]);
-        let mut due = heap.take_due_wakers(8, 10);
+        let due = heap.take_due_wakers(8, 10);
         let fired: Vec<_> = crowd.iter().filter(|&&key| heap.has_fired(key)).collect();
         assert_eq!((due.len(), fired.len()), (10, 10));
         assert!(crowd[1..=10].iter().all(|&key| heap.has_fired(key)), "in order of insertion");
-        heap.take_due(8, 100, &mut due);
-        assert_eq!((due.len(), heap.check_invariants(), heap.first_time()), (98, 1, Some(9)));
+        assert_eq!(heap.take_due_wakers(8, 100).len(), 88);
+        assert_eq!((heap.check_invariants(), heap.first_time()), (1, Some(9)));
     }
 
     #[test]
@@ -446,6 +451,8 @@ mod tests {
             assert_eq!(self.heap.check_invariants(), waiting.len());
             let first = self.heap.first_time();
             assert!(first.is_none_or(|first| waiting.iter().all(|entry| first <= entry.time)));
+            let others = self.heap.nodes.iter().skip(1).map(|node| node.time);
+            assert_eq!(self.heap.second_time(), others.min());
             assert_eq!(self.heap.entries.len(), self.max_entries, "free entries are reused");
             for entry in &self.entries {
                 assert_eq!(self.heap.has_fired(entry.key), entry.fired);

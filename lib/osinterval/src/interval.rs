@@ -1,6 +1,7 @@
 //! `OsInterval`: an interval in the shape of tokio's, from the OS's own timer.
 
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -9,7 +10,9 @@ use tokio::time::Instant;
 use crate::backend::{Backend, Fallback};
 use crate::clock::{is_shifted, tokio_now};
 use crate::precision::{Lead, Precision};
+use crate::queue::{QueuedWait, TimerQueue};
 use crate::real_clock::spin_until;
+use crate::runtime_queue::current_queue;
 use crate::schedule::{Schedule, impl_interval_methods};
 use crate::timer::Timer;
 
@@ -92,6 +95,33 @@ pub struct IntervalBuilder {
     tolerance: Duration,
     fallback: Fallback,
     precision: Precision,
+    timer: IntervalTimer,
+}
+
+/// The owner of the timer that an interval ticks from. [`IntervalBuilder::timer`] sets it.
+///
+/// The shared timer suits any number of intervals: one costs less than with a timer of its own
+/// where arming is expensive, as in a virtual machine, since the timer of the next tick is armed
+/// before this one fires. A thousand cost a fraction. An own timer is independent of the other
+/// intervals, sleeps and timeouts of the runtime.
+///
+/// # Examples
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use osinterval::{IntervalTimer, OsInterval};
+/// let period = std::time::Duration::from_millis(1);
+/// let mut interval = OsInterval::builder(period).timer(IntervalTimer::Own).build()?;
+/// interval.tick().await;
+/// # std::io::Result::Ok(()) }).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum IntervalTimer {
+    /// That of the runtime, which all its intervals, sleeps and timeouts share.
+    #[default]
+    Shared,
+    /// A timer and a descriptor of the interval's own.
+    Own,
 }
 
 impl IntervalBuilder {
@@ -134,6 +164,13 @@ impl IntervalBuilder {
         self
     }
 
+    /// Sets whose timer of the OS the interval ticks from; [`IntervalTimer::Shared`] unless set. An
+    /// interval with [`Precision::Spin`] always has its own.
+    pub fn timer(mut self, timer: IntervalTimer) -> Self {
+        self.timer = timer;
+        self
+    }
+
     /// Creates the interval on the current tokio runtime. [`IntervalBuilder`] has an example.
     ///
     /// # Errors
@@ -144,37 +181,51 @@ impl IntervalBuilder {
     /// - the OS refuses a timer, for example because no descriptor is left. This does not happen
     ///   with [`Fallback::TokioSleep`].
     pub fn build(self) -> io::Result<OsInterval> {
-        let timer = Timer::new(self.fallback)?;
+        if self.timer == IntervalTimer::Own || self.precision != Precision::Os {
+            let deadline = self.start.unwrap_or_else(Instant::now);
+            let timer = OwnTimer::new(&self, deadline.into_std())?;
+            return Ok(self.build_with(deadline, IntervalSource::Own(Box::new(timer))));
+        }
+        let queue = match (current_queue(), self.fallback) {
+            (Err(_), Fallback::TokioSleep) => {
+                TimerQueue::new(Duration::from_nanos(1), Precision::Os, self.fallback)?
+            }
+            (queue, _) => queue?,
+        };
+        Ok(self.build_on(queue))
+    }
+
+    /// Creates the interval on a queue. The precision is that of the queue.
+    pub(crate) fn build_on(self, queue: Arc<TimerQueue>) -> OsInterval {
         let deadline = self.start.unwrap_or_else(Instant::now);
-        let lead = match self.precision {
-            Precision::Spin(spin) if timer.is_native() => Some(Lead::new(spin, self.period)),
-            _ => None,
-        };
-        let schedule = Schedule {
-            deadline: deadline.into_std(),
-            period: self.period,
-            behavior: self.behavior,
-            tolerance: self.tolerance,
-            missed: 0,
-        };
-        let mut interval = OsInterval {
-            timer,
-            schedule,
-            lead,
-            wake_up_time: deadline.into_std(),
-            has_waited: false,
-        };
-        interval.update_wake_up_time();
-        Ok(interval)
+        self.build_with(deadline, IntervalSource::Shared(QueuedWait::new(queue)))
+    }
+
+    fn build_with(self, deadline: Instant, source: IntervalSource) -> OsInterval {
+        let Self { period, behavior, tolerance, .. } = self;
+        OsInterval {
+            source,
+            schedule: Schedule {
+                deadline: deadline.into_std(),
+                period,
+                behavior,
+                tolerance,
+                missed: 0,
+            },
+        }
     }
 }
 
 /// A periodic timer in the shape of [`tokio::time::Interval`], ticking from the OS's own timer.
 ///
 /// Deadlines are absolute: tick k is due at start + k × period, however late the ticks before it
-/// were, unless a missed-tick behaviour other than `Burst` moves the schedule. Each interval has
-/// one timer of the OS, armed again for every tick: one system call arms it, and the runtime waits
-/// in another.
+/// were, unless a missed-tick behaviour other than `Burst` moves the schedule. One system call
+/// arms a timer for each tick, and the runtime waits in another.
+///
+/// All intervals, sleeps and timeouts of a runtime share its timer, which on Linux is two
+/// descriptors and elsewhere at most one, however many they are. [`IntervalTimer::Own`] and the
+/// precise mode have a descriptor for each interval. The intervals of an
+/// [`IntervalGroup`](crate::IntervalGroup) share that of the group.
 ///
 /// # Precision
 /// On an idle Linux machine a tick is tens of microseconds late: the kernel's high-resolution
@@ -185,11 +236,11 @@ impl IntervalBuilder {
 ///
 /// # Thread safety
 /// An `OsInterval` is `Send` and `Sync`. It may move to another thread or runtime, and ticks only
-/// while the runtime on which it was created is running.
+/// while the runtime on which it or its group was created is running.
 ///
 /// # Cancel safety
 /// Dropping the future of [`OsInterval::tick`] loses no tick. Dropping the interval frees its
-/// timer.
+/// timer, or its place in the shared one.
 ///
 /// # Examples
 /// ```
@@ -209,14 +260,14 @@ impl IntervalBuilder {
 #[derive(Debug)]
 #[must_use = "intervals do nothing unless they are ticked"]
 pub struct OsInterval {
-    timer: Timer,
+    source: IntervalSource,
     schedule: Schedule,
-    lead: Option<Lead>,
-    /// The time for which the timer is armed: the deadline, or the lead before it.
-    wake_up_time: std::time::Instant,
-    /// Whether the task has waited for the timer since `wake_up_time` was set. Only then its
-    /// lateness is the timer's.
-    has_waited: bool,
+}
+
+#[derive(Debug)]
+enum IntervalSource {
+    Shared(QueuedWait),
+    Own(Box<OwnTimer>),
 }
 
 impl_interval_methods!(OsInterval, "osinterval::interval");
@@ -236,6 +287,7 @@ impl OsInterval {
             tolerance: cadence::DEFAULT_TOLERANCE,
             fallback: Fallback::default(),
             precision: Precision::default(),
+            timer: IntervalTimer::default(),
         }
     }
 
@@ -253,74 +305,126 @@ impl OsInterval {
     /// See [`OsInterval::tick`], which awaits it.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
-        ready!(self.poll_timer(cx, self.wake_up_time));
-        let spins = self.lead.is_some() && !is_shifted();
-        if spins {
-            self.update_lead();
-        } else if self.lead.is_some() {
-            // A paused clock would never end a spin.
-            ready!(self.poll_timer(cx, self.schedule.deadline));
-        }
-        budget.made_progress();
-        // Dropping the budget takes time, so that is done before the deadline as well.
-        drop(budget);
-        let (due, punctual_until) = (self.schedule.deadline, self.schedule.punctual_until());
-        // The next tick is computed before the deadline of this one, so that little work remains
-        // after it.
-        self.schedule.advance();
-        self.update_wake_up_time();
-        // In the precise mode this spins for the rest of the lead.
-        let now = if spins { spin_until(due, tokio_now) } else { tokio_now() };
-        if self.schedule.apply_behavior(due, punctual_until, now) {
-            self.update_wake_up_time();
-        }
-        Poll::Ready(due.into())
-    }
-
-    fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: std::time::Instant) -> Poll<()> {
-        match self.timer.poll_until(cx, deadline) {
-            Poll::Pending => {
-                self.has_waited = true;
-                Poll::Pending
+        let Self { source, schedule } = self;
+        match source {
+            IntervalSource::Shared(wait) => {
+                let now = ready!(wait.poll_tick(schedule.deadline, schedule.period, cx));
+                budget.made_progress();
+                let now = now.unwrap_or_else(|error| panic_failed(&error));
+                Poll::Ready(schedule.observe(now).into())
             }
-            Poll::Ready(Ok(())) => Poll::Ready(()),
-            Poll::Ready(Err(error)) => {
-                panic!("the timer of an interval failed; is its runtime shutting down? {error}")
+            IntervalSource::Own(timer) => {
+                ready!(timer.poll_wake_up(schedule, cx));
+                budget.made_progress();
+                // Dropping the budget takes time, so that is done before the deadline as well.
+                drop(budget);
+                Poll::Ready(timer.deliver(schedule).into())
             }
         }
-    }
-
-    /// Updates the lead by how late the timer has woken the task. Does nothing outside the precise
-    /// mode.
-    fn update_lead(&mut self) {
-        if let Some(lead) = self.lead.as_mut().filter(|_| self.has_waited) {
-            lead.observe(tokio_now().saturating_duration_since(self.wake_up_time));
-        }
-    }
-
-    /// Recomputes the wake-up time after the deadline or the lead has changed.
-    fn update_wake_up_time(&mut self) {
-        let deadline = self.schedule.deadline;
-        let lead = self.lead.as_ref().map(Lead::duration);
-        self.wake_up_time = lead.and_then(|lead| deadline.checked_sub(lead)).unwrap_or(deadline);
-        self.has_waited = false;
     }
 
     fn rearm(&mut self) -> io::Result<()> {
-        self.update_wake_up_time();
-        self.timer.bring_forward(self.wake_up_time)
+        match &mut self.source {
+            IntervalSource::Shared(wait) => wait.reset(self.schedule.deadline),
+            IntervalSource::Own(timer) => {
+                timer.update_wake_up_time(self.schedule.deadline);
+                timer.timer.bring_forward(timer.wake_up_time)
+            }
+        }
     }
 
     /// Returns how long before a deadline the timer wakes the task at present; `None` outside the
     /// precise mode.
     #[must_use]
     pub fn lead(&self) -> Option<Duration> {
-        self.lead.as_ref().map(Lead::duration)
+        match &self.source {
+            IntervalSource::Shared(wait) => wait.queue().lead(),
+            IntervalSource::Own(timer) => timer.lead.as_ref().map(Lead::duration),
+        }
     }
 
     /// Returns the timer that this interval ticks from.
     #[must_use]
     pub fn backend(&self) -> Backend {
-        self.timer.backend()
+        match &self.source {
+            IntervalSource::Shared(wait) => wait.queue().backend(),
+            IntervalSource::Own(timer) => timer.timer.backend(),
+        }
+    }
+}
+
+#[cold]
+fn panic_failed(error: &io::Error) -> ! {
+    panic!("the timer of an interval failed: {error}")
+}
+
+/// A timer that belongs to one interval, for which it may have a lead.
+#[derive(Debug)]
+struct OwnTimer {
+    timer: Timer,
+    lead: Option<Lead>,
+    /// The time for which the timer is armed: the deadline, or the lead before it.
+    wake_up_time: std::time::Instant,
+    /// Whether the task has waited for the timer since `wake_up_time` was set. Only then its
+    /// lateness is the timer's.
+    has_waited: bool,
+}
+
+impl OwnTimer {
+    fn new(settings: &IntervalBuilder, deadline: std::time::Instant) -> io::Result<Self> {
+        let timer = Timer::new(settings.fallback)?;
+        let lead = match settings.precision {
+            Precision::Spin(spin) if timer.is_native() => Some(Lead::new(spin, settings.period)),
+            _ => None,
+        };
+        let mut own = Self { timer, lead, wake_up_time: deadline, has_waited: false };
+        own.update_wake_up_time(deadline);
+        Ok(own)
+    }
+
+    /// Whether the task is awake before its deadline, and spins. A paused clock would never end
+    /// that.
+    fn spins(&self) -> bool {
+        self.lead.is_some() && !is_shifted()
+    }
+
+    fn poll_wake_up(&mut self, schedule: &Schedule, cx: &mut Context<'_>) -> Poll<()> {
+        let spins = self.spins();
+        let until = if spins { self.wake_up_time } else { schedule.deadline };
+        match self.timer.poll_until(cx, until) {
+            Poll::Pending => {
+                self.has_waited = true;
+                return Poll::Pending;
+            }
+            Poll::Ready(result) => result.unwrap_or_else(|error| panic_failed(&error)),
+        }
+        if let Some(lead) = self.lead.as_mut().filter(|_| spins && self.has_waited) {
+            // The lead follows how late the timer has woken the task.
+            lead.observe(tokio_now().saturating_duration_since(self.wake_up_time));
+        }
+        Poll::Ready(())
+    }
+
+    /// Delivers the tick that the task was woken for, and returns its deadline.
+    fn deliver(&mut self, schedule: &mut Schedule) -> std::time::Instant {
+        let spins = self.spins();
+        let (due, punctual_until) = (schedule.deadline, schedule.punctual_until());
+        // The next tick is computed before the deadline of this one, so that little work remains
+        // after it.
+        schedule.advance();
+        self.update_wake_up_time(schedule.deadline);
+        // In the precise mode this spins for the rest of the lead.
+        let now = if spins { spin_until(due, tokio_now) } else { tokio_now() };
+        if schedule.apply_behavior(due, punctual_until, now) {
+            self.update_wake_up_time(schedule.deadline);
+        }
+        due
+    }
+
+    /// Recomputes the wake-up time after the deadline or the lead has changed.
+    fn update_wake_up_time(&mut self, deadline: std::time::Instant) {
+        let lead = self.lead.as_ref().map(Lead::duration);
+        self.wake_up_time = lead.and_then(|lead| deadline.checked_sub(lead)).unwrap_or(deadline);
+        self.has_waited = false;
     }
 }

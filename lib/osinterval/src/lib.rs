@@ -29,14 +29,14 @@
 //! | older Windows | the thread pool's timer | [`Backend::ThreadpoolTimer`] |
 //! | anything else, or without the feature `os-native` | tokio's own timer | [`Backend::TokioSleep`] |
 //!
-//! - `OsInterval` has a kernel timer of its own, and on Linux makes two system calls per tick: one
-//!   arms the timer, the runtime waits in the other. It supports every missed-tick behaviour of
-//!   tokio's interval, with the same meaning. With `Precision::spin()` nine ticks in ten are
-//!   tens of nanoseconds late, and the p99 is microseconds, at the cost of a few per cent of one
-//!   core.
-//! - `IntervalGroup` serves any number of intervals from one timer, to within a resolution you set.
-//! - `sleep` and `timeout` wait once. Any number of them share one timer: that of the runtime, or
-//!   that of a group.
+//! - `OsInterval` makes two system calls per tick on Linux: one arms a timer, the runtime waits in
+//!   the other. It supports every missed-tick behaviour of tokio's interval, with the same meaning.
+//!   With `Precision::spin()` nine ticks in ten are tens of nanoseconds late, and the p99 is
+//!   microseconds, at the cost of a few per cent of one core.
+//! - `sleep` and `timeout` wait once.
+//! - Any number of intervals, sleeps and timeouts share the timer of their runtime.
+//! - `IntervalGroup` has a timer of its own, and serves deadlines together to within a resolution
+//!   you set.
 //! - `blocking::Interval` blocks a thread until each tick, without tokio.
 //! - `PeriodicInterval` leaves the repetition to the kernel, and reports at each tick how many
 //!   periods have passed.
@@ -87,6 +87,8 @@
 //!   time, and then they follow the paused clock.
 //! - A simulated runtime needs no I/O driver (`enable_time` is enough) if its clock is paused when
 //!   the timer is made.
+//! - On a paused clock a timer of this crate is one of tokio: it is rounded to the same millisecond,
+//!   and each call wakes the same tasks before it returns.
 //! - After `tokio::time::resume`, tokio's clock continues with an offset to the real one. Timers
 //!   follow it in real time, but with the resolution of tokio's.
 //! - `Precision::Spin` behaves as `Precision::Os`, since spinning does not advance a paused clock.
@@ -109,8 +111,8 @@
 //!
 //! # The runtime's shared timer
 //!
-//! The first `sleep` or `timeout` on a runtime creates a timer and a task that serves it; both last
-//! as long as the runtime. A sleep may be awaited on any runtime. It completes only while the
+//! The first interval, sleep or timeout on a runtime creates a timer and a task that serves it; both
+//! last as long as the runtime. A sleep may be awaited on any runtime. It completes only while the
 //! runtime that owns its timer is running; a current-thread runtime runs only within `block_on`.
 //! Once that runtime has shut down, tasks that still wait are woken and panic. If you need another
 //! runtime or lifetime, create an `IntervalGroup`, which has a timer of its own.
@@ -142,6 +144,8 @@ mod group;
 mod heap;
 #[cfg(feature = "interval")]
 mod interval;
+#[cfg(feature = "interval")]
+mod kernel_timers;
 #[cfg(any(feature = "interval", feature = "periodic"))]
 mod pause_watch;
 #[cfg(feature = "periodic")]
@@ -173,7 +177,9 @@ pub use expirations::Expirations;
 #[cfg(feature = "interval")]
 pub use group::{GroupBuilder, GroupInterval, IntervalGroup};
 #[cfg(feature = "interval")]
-pub use interval::{IntervalBuilder, MissedTickBehavior, OsInterval, interval, interval_at};
+pub use interval::{
+    IntervalBuilder, IntervalTimer, MissedTickBehavior, OsInterval, interval, interval_at,
+};
 #[cfg(feature = "periodic")]
 pub use periodic::PeriodicInterval;
 #[cfg(any(feature = "blocking", feature = "interval"))]

@@ -2,19 +2,20 @@
 //! waits.
 
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::coop;
 use tokio::time::Sleep;
 
-use crate::clock::{CAN_PAUSE, tokio_now};
+use crate::clock::{CAN_PAUSE, is_shifted, tokio_now};
 use crate::driver::new_sleep;
 
 /// Waits below this length end in real time, since a test hardly notices that. Longer waits cost
 /// little by a registration in tokio's wheel.
-const MIN_WATCHED_WAIT: Duration = Duration::from_millis(2);
+pub(crate) const MIN_WATCHED_WAIT: Duration = Duration::from_millis(2);
 
 /// Wakes the task of a kernel's timer when tokio's clock reaches the deadline.
 ///
@@ -61,8 +62,9 @@ impl PauseWatch {
         if sleep.deadline().into_std() != deadline {
             sleep.as_mut().reset(deadline.into());
         }
+        let waker = waker_on_shifted_clock(cx.waker());
         // It makes no difference if the time has come since.
-        let _: Poll<()> = pin!(coop::unconstrained(sleep)).poll(cx);
+        let _: Poll<()> = pin!(coop::unconstrained(sleep)).poll(&mut Context::from_waker(&waker));
     }
 
     fn create_sleep(&mut self) -> Option<Pin<Box<Sleep>>> {
@@ -80,5 +82,21 @@ impl PauseWatch {
     #[inline]
     pub(crate) fn disarm(&mut self) {
         self.sleep = None;
+    }
+}
+
+/// Returns a waker that wakes the task if tokio's clock is not the real one. Otherwise the kernel
+/// wakes it.
+pub(crate) fn waker_on_shifted_clock(task: &Waker) -> Waker {
+    Waker::from(Arc::new(ShiftedWaker(task.clone())))
+}
+
+struct ShiftedWaker(Waker);
+
+impl Wake for ShiftedWaker {
+    fn wake(self: Arc<Self>) {
+        if is_shifted() {
+            self.0.wake_by_ref();
+        }
     }
 }

@@ -1,32 +1,46 @@
-//! The timer queue behind a group: one timer, the tasks that wait for it, and the driver task that
-//! wakes them.
+//! The timer queue that the intervals, sleeps and timeouts of a runtime or of a group share.
 
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, coop};
+use tokio::time::Sleep;
 
 use crate::backend::{Backend, Fallback};
 use crate::clock::{CAN_PAUSE, is_shifted, tokio_now};
+use crate::driver::new_sleep;
 use crate::heap::{NIL, TimerHeap};
+use crate::kernel_timers::KernelTimers;
+use crate::pause_watch::{MIN_WATCHED_WAIT, waker_on_shifted_clock};
 use crate::precision::{Lead, Precision};
-use crate::real_clock::{add_or_far, spin_until};
-use crate::timer::Timer;
+use crate::real_clock::{add_or_far, real_now, spin_until};
+use crate::sys;
 
-/// Wakes any number of tasks, each at its time, from one timer.
+/// Wakes any number of tasks, each at its time.
 ///
-/// A driver task on the runtime on which the queue was created polls the timer and wakes the tasks.
-/// It ends with the last owner of the queue.
+/// While tokio's clock is the real one, the tasks wait in a heap for the kernel's timers. These are
+/// armed for the first two deadlines, or one if that is all the platform gains from. A timer that
+/// fires wakes the first task from within the runtime's poller. When that task waits again, it arms
+/// the timer, so no other task runs for it. If the next deadline has no timer yet, a driver task
+/// wakes all tasks that are due, and arms the timers after they have run. It ends with the last
+/// owner of the queue.
+///
+/// While a test has paused or shifted tokio's clock, and if the OS has no timer, each wait is a
+/// sleep of tokio. So it has tokio's resolution, and wakes its task whenever that of tokio would.
 ///
 /// Times are nanoseconds since the queue's origin, at the ends of slots.
 pub(crate) struct TimerQueue {
     backend: Backend,
+    has_kernel_timers: bool,
+    /// Whether a test may pause the clock of the queue's runtime.
+    can_pause: bool,
     /// End of slot 0.
     origin: Instant,
     resolution: Duration,
@@ -40,20 +54,30 @@ pub(crate) struct TimerQueue {
 }
 
 struct State {
-    /// `None` once the timer has failed or its runtime has shut down. From then on `heap` is empty,
-    /// and keys of registrations are invalid.
-    timer: Option<Timer>,
-    /// The error with which the timer has failed.
+    /// `None` without timers of the kernel, and once the driver has ended. In the second case
+    /// `heap` is empty, and keys of registrations are invalid.
+    timers: Option<KernelTimers>,
+    /// The error with which a timer has failed.
     failure: Option<TimerFailure>,
     heap: TimerHeap,
     /// The time that was last read from the clock.
     last_read: u64,
     /// In the precise mode: how long before its time a task is woken.
     lead: Option<Lead>,
-    /// Whether the lead has no effect, because the clock is not the real one.
-    ignores_lead: bool,
+    /// Whether the driver is about to run, and will arm the timers.
+    is_driver_woken: bool,
+    /// The waker of the driver, once that has run.
+    driver_waker: Option<Waker>,
     driver: Option<AbortHandle>,
+    /// The runtime of the queue, if waits may be sleeps of tokio.
+    runtime: Option<Handle>,
+    /// Whether waits for the kernel are also registered with tokio, in case its clock is paused.
+    watches_pauses: bool,
 }
+
+/// Deadlines that are closer than this are served by one wake-up of the thread, which takes about as
+/// long.
+const MIN_TURN_NS: u64 = 20_000;
 
 /// The parts of an [`io::Error`], which cannot be cloned.
 struct TimerFailure {
@@ -61,18 +85,201 @@ struct TimerFailure {
     message: String,
 }
 
-/// A registration in a queue. Its owner ends it with [`TimerQueue::cancel`].
+/// A place in a queue, which a task may wait in.
 #[derive(Debug)]
-pub(crate) struct Wait {
-    /// The key in the queue's heap; [`NIL`] while no task waits.
-    key: usize,
-    /// The end of the slot of the deadline.
-    due: u64,
+pub(crate) struct QueuedWait {
+    queue: Arc<TimerQueue>,
+    registration: Registration,
 }
 
-impl Wait {
-    pub(crate) const fn new() -> Self {
-        Self { key: NIL, due: 0 }
+#[derive(Debug)]
+struct Registration {
+    /// The key in the queue's heap; [`NIL`] while no task waits for the kernel.
+    key: usize,
+    /// The end of the slot of the deadline, if a task waits for the kernel.
+    due: u64,
+    /// A sleep of tokio that wakes the task while tokio's clock is not the real one. If there is a
+    /// key, the task has waited since before that.
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+/// A deadline of a wait.
+#[derive(Clone, Copy)]
+struct Deadline {
+    time: Instant,
+    /// The end of its slot.
+    due: u64,
+    /// The end of the slot of the deadline that probably follows; [`u64::MAX`] if unknown.
+    next_due: u64,
+}
+
+impl QueuedWait {
+    pub(crate) fn new(queue: Arc<TimerQueue>) -> Self {
+        Self { queue, registration: Registration::new() }
+    }
+
+    pub(crate) fn queue(&self) -> &TimerQueue {
+        &self.queue
+    }
+
+    /// Polls for the deadline of a sleep.
+    ///
+    /// Ready once the slot of `deadline` has ended; otherwise the task is woken then. A deadline
+    /// that had passed before the first poll since it was set, for which `is_fresh` is true, does
+    /// not wait for its slot. In the precise mode the task is woken before, and the last poll spins
+    /// until `deadline`.
+    ///
+    /// # Errors
+    /// Returns an error if the timer has failed or its runtime has shut down.
+    pub(crate) fn poll_sleep(
+        &mut self,
+        deadline: Instant,
+        is_fresh: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Self { queue, registration } = self;
+        queue.check_alive()?;
+        let has_passed = is_fresh && tokio_now() >= deadline;
+        if queue.uses_tokio() {
+            if has_passed && queue.slot_ns > 1 {
+                // A reset to before the end of the slot would wake the task.
+                registration.sleep = None;
+            }
+            let end = if has_passed { deadline } else { queue.end_of_slot(deadline) };
+            return queue.poll_tokio(registration, end, cx);
+        }
+        if has_passed {
+            self.cancel();
+            return Poll::Ready(Ok(()));
+        }
+        let deadline =
+            Deadline { time: deadline, due: queue.slot_end(deadline), next_due: u64::MAX };
+        queue.poll(registration, deadline, cx)
+    }
+
+    /// Polls for the deadline of an interval, which is probably followed by one a period later.
+    ///
+    /// Ready with the current time, which is not before the deadline, once the slot of `deadline`
+    /// has ended or a poll comes after the deadline.
+    ///
+    /// # Errors
+    /// Returns an error if [`QueuedWait::poll_sleep`] would, even if the deadline has passed.
+    pub(crate) fn poll_tick(
+        &mut self,
+        deadline: Instant,
+        period: Duration,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Instant>> {
+        let Self { queue, registration } = self;
+        queue.check_alive()?;
+        queue.acknowledge_wakeup(registration);
+        let now = tokio_now();
+        if queue.uses_tokio() {
+            let end = if now >= deadline { deadline } else { queue.end_of_slot(deadline) };
+            ready!(queue.poll_tokio(registration, end, cx))?;
+            // It keeps the waker of this poll.
+            registration.sleep = None;
+        } else if now >= deadline {
+            registration.end_pause_watch();
+            return Poll::Ready(Ok(now));
+        } else {
+            let next = add_or_far(deadline, period, deadline);
+            let (due, next_due) = (queue.slot_end(deadline), queue.slot_end(next));
+            let deadline = Deadline { time: deadline, due, next_due };
+            ready!(queue.poll(registration, deadline, cx))?;
+        }
+        // The queue has reached the deadline, even if the caller's runtime has another clock.
+        Poll::Ready(Ok(tokio_now().max(deadline)))
+    }
+
+    /// Moves the deadline. A task that waits is woken at the new one: within this call if that has
+    /// passed.
+    ///
+    /// # Errors
+    /// Returns an error if a timer cannot be armed.
+    pub(crate) fn reset(&mut self, deadline: Instant) -> io::Result<()> {
+        let Self { queue, registration } = self;
+        if !queue.has_driver() {
+            *registration = Registration::new();
+            return Ok(());
+        }
+        let has_passed = tokio_now() >= deadline;
+        if queue.uses_tokio() {
+            let end = if has_passed { deadline } else { queue.end_of_slot(deadline) };
+            queue.reset_tokio(registration, end);
+            return Ok(());
+        }
+        if registration.key == NIL {
+            return Ok(());
+        }
+        let due = queue.slot_end(deadline);
+        let mut state = queue.lock();
+        let woken = if state.timers.is_none() {
+            state.deregister(registration)
+        } else if has_passed && !queue.precise {
+            registration.due = due;
+            state.heap.fire(registration.key)
+        } else if has_passed || state.heap.has_fired(registration.key) {
+            // The next poll registers it again.
+            state.deregister(registration)
+        } else {
+            queue.move_to(&mut state, registration, due)?;
+            None
+        };
+        drop(state);
+        match woken {
+            Some(waker) => {
+                registration.end_pause_watch();
+                waker.wake();
+            }
+            None => {
+                let end = queue.to_instant(registration.due).into();
+                registration.sleep.iter_mut().for_each(|sleep| sleep.as_mut().reset(end));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the deadline has come, and the task has been woken for it. Never true in the
+    /// precise mode, in which the task is woken earlier, unless the clock is that of a test.
+    pub(crate) fn has_fired(&self) -> bool {
+        let Self { queue, registration: Registration { key, sleep, .. } } = self;
+        match sleep {
+            Some(sleep) if *key == NIL || is_shifted() => sleep.is_elapsed(),
+            _ if queue.precise || *key == NIL => false,
+            _ => {
+                let state = queue.lock();
+                state.timers.is_some() && state.heap.has_fired(*key)
+            }
+        }
+    }
+
+    /// Ends the wait.
+    fn cancel(&mut self) {
+        self.registration.sleep = None;
+        if self.registration.key != NIL {
+            let waker = self.queue.lock().deregister(&mut self.registration);
+            drop(waker);
+        }
+    }
+}
+
+impl Drop for QueuedWait {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+impl Registration {
+    const fn new() -> Self {
+        Self { key: NIL, due: 0, sleep: None }
+    }
+
+    /// Ends the registration with tokio of a wait for the kernel.
+    fn end_pause_watch(&mut self) {
+        if CAN_PAUSE {
+            self.sleep = None;
+        }
     }
 }
 
@@ -86,54 +293,88 @@ impl TimerQueue {
         precision: Precision,
         fallback: Fallback,
     ) -> io::Result<Arc<Self>> {
-        Ok(Self::with_timer(Timer::new(fallback)?, resolution, precision))
+        let mut backend = sys::native().unwrap_or(Backend::TokioSleep);
+        // On a clock that is shifted already, the kernel's timers would not be used. A simulated
+        // runtime may have no I/O driver, which they need.
+        let timers = if backend == Backend::TokioSleep || is_shifted() {
+            None
+        } else {
+            match (KernelTimers::new(), fallback) {
+                (Ok(timers), _) => Some(timers),
+                (Err(error), Fallback::Never) => return Err(error),
+                (Err(_), Fallback::TokioSleep) => {
+                    backend = Backend::TokioSleep;
+                    None
+                }
+            }
+        };
+        if timers.is_none() {
+            // Returns an error if the runtime has no timers.
+            drop(new_sleep()?);
+        }
+        let is_single = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+        let can_pause = CAN_PAUSE && is_single;
+        Ok(Self::with_timers(timers, backend, can_pause, resolution, precision))
     }
 
-    fn with_timer(timer: Timer, resolution: Duration, precision: Precision) -> Arc<Self> {
+    fn with_timers(
+        timers: Option<KernelTimers>,
+        backend: Backend,
+        can_pause: bool,
+        resolution: Duration,
+        precision: Precision,
+    ) -> Arc<Self> {
         let lead = match precision {
             // A queue has no period to take a share of.
-            Precision::Spin(spin) if timer.is_native() => {
+            Precision::Spin(spin) if backend != Backend::TokioSleep => {
                 Some(Lead::new(spin.with_share(1.0), Duration::MAX))
             }
             _ => None,
         };
+        let runtime = (can_pause || timers.is_none()).then(Handle::current);
         let queue = Arc::new(Self {
-            backend: timer.backend(),
-            origin: tokio_now(),
+            backend,
+            has_kernel_timers: timers.is_some(),
+            can_pause,
+            origin: tokio_now().min(real_now()),
             resolution,
             slot_ns: saturating_nanos(resolution),
             precise: lead.is_some(),
             driver_ended: AtomicBool::new(false),
             state: Mutex::new(State {
-                timer: Some(timer),
+                timers,
                 failure: None,
                 heap: TimerHeap::default(),
                 last_read: 0,
                 lead,
-                ignores_lead: false,
+                is_driver_woken: !sys::WAKES_FROM_RUNTIME,
+                driver_waker: None,
                 driver: None,
+                runtime,
+                watches_pauses: can_pause && cfg!(panic = "unwind"),
             }),
         });
+        if let Some(timers) = &mut queue.lock().timers {
+            let queue = Arc::downgrade(&queue);
+            timers.set_wakers(|index| FiredWaker { queue: queue.clone(), index }.into());
+        }
         let driver = tokio::spawn(run_driver(DriverGuard(Arc::downgrade(&queue)))).abort_handle();
         let mut state = queue.lock();
         // A runtime that is shutting down has dropped the task already, and the handle would keep a
         // part of it alive.
-        state.driver = state.timer.is_some().then_some(driver);
+        state.driver = queue.has_driver().then_some(driver);
         drop(state);
         queue
-    }
-
-    /// Checks that the timer works and that its driver is alive.
-    ///
-    /// # Errors
-    /// Returns the error that [`TimerQueue::poll`] would return.
-    pub(crate) fn check_alive(&self) -> io::Result<()> {
-        if self.has_driver() { Ok(()) } else { Err(self.lock().timer_error()) }
     }
 
     /// Returns whether the driver is alive.
     pub(crate) fn has_driver(&self) -> bool {
         !self.driver_ended.load(Ordering::Relaxed)
+    }
+
+    /// Returns an error if the driver has ended.
+    fn check_alive(&self) -> io::Result<()> {
+        if self.has_driver() { Ok(()) } else { Err(self.lock().timer_error()) }
     }
 
     pub(crate) fn backend(&self) -> Backend {
@@ -144,104 +385,166 @@ impl TimerQueue {
         self.resolution
     }
 
-    /// Polls for a deadline.
-    ///
-    /// Ready once the slot of `deadline` has ended; otherwise the task is woken then. In the
-    /// precise mode the task is woken before, and the last poll spins until `deadline`.
-    ///
-    /// # Errors
-    /// Returns an error if the timer has failed or its runtime has shut down.
-    pub(crate) fn poll(
+    /// Returns how long before its time a task is woken; `None` outside the precise mode.
+    pub(crate) fn lead(&self) -> Option<Duration> {
+        if self.precise { self.lock().lead.as_ref().map(Lead::duration) } else { None }
+    }
+
+    /// Returns whether waits are sleeps of tokio at present.
+    fn uses_tokio(&self) -> bool {
+        !self.has_kernel_timers || self.can_pause && is_shifted()
+    }
+
+    /// Polls a sleep of tokio for the end of a wait.
+    fn poll_tokio(
         &self,
-        wait: &mut Wait,
-        deadline: Instant,
+        wait: &mut Registration,
+        end: Instant,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        let due = self.slot_end(deadline);
-        let result = if wait.key == NIL {
-            self.poll_new(wait, due, cx)
-        } else {
-            self.poll_registered(wait, due, cx)
+        if wait.key != NIL {
+            let waker = self.lock().deregister(wait);
+            drop(waker);
+        }
+        let sleep = self.tokio_sleep(wait)?;
+        if sleep.deadline() != end.into() {
+            sleep.as_mut().reset(end.into());
+        }
+        // The caller takes from the cooperative budget, once.
+        pin!(coop::unconstrained(sleep)).poll(cx).map(Ok)
+    }
+
+    /// Moves the end of a wait that is a sleep of tokio, or becomes one now.
+    fn reset_tokio(&self, wait: &mut Registration, end: Instant) {
+        let is_registered = wait.key == NIL || wait.sleep.is_some();
+        let waker = if is_registered { None } else { self.lock().deregister(wait) };
+        let has_ended = match (self.tokio_sleep(wait), &waker) {
+            (Ok(sleep), waker) => {
+                sleep.as_mut().reset(end.into());
+                waker.as_ref().is_some_and(|waker| {
+                    let cx = &mut Context::from_waker(waker);
+                    pin!(coop::unconstrained(sleep)).poll(cx).is_ready()
+                })
+            }
+            // The next poll reports a runtime without timers.
+            (Err(_), _) => true,
         };
-        if self.precise && matches!(result, Poll::Ready(Ok(()))) {
-            return self.finish_precise(wait, deadline, cx);
+        if has_ended {
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Returns the sleep of tokio of a wait, which is created on the queue's runtime.
+    fn tokio_sleep<'a>(&self, wait: &'a mut Registration) -> io::Result<&'a mut Pin<Box<Sleep>>> {
+        match &mut wait.sleep {
+            Some(sleep) => Ok(sleep),
+            empty => {
+                let runtime = self.lock().runtime.clone();
+                let _context = runtime.as_ref().map(Handle::enter);
+                Ok(empty.insert(new_sleep()?))
+            }
+        }
+    }
+
+    /// Registers a wait for the kernel with tokio as well, so that its task is woken if a test
+    /// pauses tokio's clock and that reaches the deadline.
+    fn watch_pauses(&self, wait: &mut Registration, cx: &Context<'_>) {
+        let end = self.to_instant(wait.due);
+        if end.saturating_duration_since(tokio_now()) < MIN_WATCHED_WAIT {
+            wait.sleep = None;
+            return;
+        }
+        if wait.sleep.is_none() && !self.lock().watches_pauses {
+            return;
+        }
+        let Ok(sleep) = self.tokio_sleep(wait) else {
+            // A runtime without timers is reported only by a panic, which happens once.
+            self.lock().watches_pauses = false;
+            return;
+        };
+        if sleep.deadline() != end.into() {
+            sleep.as_mut().reset(end.into());
+        }
+        let waker = waker_on_shifted_clock(cx.waker());
+        // It makes no difference if the time has come since.
+        let _: Poll<()> = pin!(coop::unconstrained(sleep)).poll(&mut Context::from_waker(&waker));
+    }
+
+    /// Polls for a deadline on the real clock.
+    fn poll(
+        &self,
+        wait: &mut Registration,
+        deadline: Deadline,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let result = if wait.key == NIL {
+            // Cloning or dropping a waker may run any code, so neither is done under the lock.
+            let waker = cx.waker().clone();
+            self.register(self.lock(), wait, deadline, waker)
+        } else {
+            self.poll_registered(wait, deadline, cx)
+        };
+        if result.is_ready() {
+            wait.end_pause_watch();
+            // A paused clock would never end a spin.
+            if self.precise && !is_shifted() {
+                spin_until(deadline.time, tokio_now);
+            }
+        } else if CAN_PAUSE && self.can_pause {
+            self.watch_pauses(wait, cx);
         }
         result
-    }
-
-    /// Waits for the rest of the lead: spins, unless the clock is one of a test, which may never
-    /// move while it is read.
-    fn finish_precise(
-        &self,
-        wait: &mut Wait,
-        deadline: Instant,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
-        let is_shifted = is_shifted();
-        self.lock().ignores_lead = is_shifted;
-        if !is_shifted {
-            spin_until(deadline, tokio_now);
-        } else if tokio_now() < deadline {
-            return self.poll_new(wait, self.slot_end(deadline), cx);
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_new(&self, wait: &mut Wait, due: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Cloning or dropping a waker may run any code, so neither is done under the lock.
-        let waker = cx.waker().clone();
-        let state = self.lock();
-        if state.timer.is_none() {
-            return Poll::Ready(Err(state.timer_error()));
-        }
-        self.register(state, wait, due, waker)
     }
 
     /// Registers a wait, unless its time has come.
     fn register(
         &self,
         mut state: MutexGuard<'_, State>,
-        wait: &mut Wait,
-        due: u64,
+        wait: &mut Registration,
+        deadline: Deadline,
         waker: Waker,
     ) -> Poll<io::Result<()>> {
-        let time = state.wake_up_time(due);
+        if state.timers.is_none() {
+            return Poll::Ready(Err(state.timer_error()));
+        }
+        let time = state.wake_up_time(deadline.due);
         if time <= state.last_read {
             drop(state);
             drop(waker);
             return Poll::Ready(Ok(()));
         }
         wait.key = state.heap.insert(time, waker);
-        wait.due = due;
+        wait.due = deadline.due;
+        let mut next_time = u64::MAX;
         // Only a wait that is first reads the clock. If the time of any other one has come, so has
         // that of the first, and the timer is about to fire.
         if state.heap.is_first(wait.key) {
             if time <= self.read_clock(&mut state) {
-                let waker = state.heap.remove(wait.key);
-                wait.key = NIL;
+                let waker = state.deregister(wait);
                 drop(state);
                 drop(waker);
                 return Poll::Ready(Ok(()));
             }
-            self.bring_forward(&mut state, time)?;
+            next_time = state.wake_up_time(deadline.next_due);
         }
+        self.arm_timers(&mut state, next_time)?;
         Poll::Pending
     }
 
     fn poll_registered(
         &self,
-        wait: &mut Wait,
-        due: u64,
+        wait: &mut Registration,
+        deadline: Deadline,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        let mut new_waker = (due != wait.due).then(|| cx.waker().clone());
+        let mut new_waker = (deadline.due != wait.due).then(|| cx.waker().clone());
         loop {
             let mut state = self.lock();
-            if state.timer.is_none() {
+            if state.timers.is_none() {
                 return Poll::Ready(Err(state.timer_error()));
             }
             if state.heap.has_fired(wait.key) {
-                return self.finish_fired(state, wait, due, new_waker);
+                return self.finish_fired(state, wait, deadline, new_waker);
             }
             let stored = state.heap.waker_mut(wait.key);
             let replaced = if stored.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
@@ -254,7 +557,7 @@ impl TimerQueue {
                 new_waker = Some(cx.waker().clone());
                 continue;
             };
-            let result = self.move_to(&mut state, wait, due);
+            let result = self.move_to(&mut state, wait, deadline.due);
             drop(state);
             drop(replaced);
             return match result {
@@ -268,20 +571,19 @@ impl TimerQueue {
     fn finish_fired(
         &self,
         mut state: MutexGuard<'_, State>,
-        wait: &mut Wait,
-        due: u64,
+        wait: &mut Registration,
+        deadline: Deadline,
         new_waker: Option<Waker>,
     ) -> Poll<io::Result<()>> {
-        let moved = due != wait.due;
+        let moved = deadline.due != wait.due;
         if !moved {
             self.update_lead(&mut state, wait.key);
         }
-        state.heap.remove(wait.key);
-        wait.key = NIL;
+        state.deregister(wait);
         match new_waker {
             // The old deadline has passed, and the task waits for another one now, as that of an
             // interval does.
-            Some(waker) if moved => self.register(state, wait, due, waker),
+            Some(waker) if moved => self.register(state, wait, deadline, waker),
             unused => {
                 // A waker is not dropped under the lock.
                 drop(state);
@@ -291,90 +593,54 @@ impl TimerQueue {
         }
     }
 
-    /// Moves the deadline of a wait. A task that waits is woken at the new one.
-    pub(crate) fn reset(&self, wait: &mut Wait, deadline: Instant) -> io::Result<()> {
-        if wait.key == NIL {
-            return Ok(());
-        }
-        let due = self.slot_end(deadline);
-        let mut state = self.lock();
-        if state.timer.is_none() {
-            wait.key = NIL;
-        } else if state.heap.has_fired(wait.key) {
-            // The task has been woken but has not polled yet. Its next poll registers it again.
-            state.heap.remove(wait.key);
-            wait.key = NIL;
-        } else {
-            self.move_to(&mut state, wait, due)?;
-        }
-        Ok(())
-    }
-
     /// Removes a wait that has fired, and updates the lead from it. Only the precise mode needs it,
     /// before the task compares its deadline with the clock: if that has passed, the task does not
     /// poll the queue.
-    pub(crate) fn acknowledge_wakeup(&self, wait: &mut Wait) {
+    fn acknowledge_wakeup(&self, wait: &mut Registration) {
         if !self.precise || wait.key == NIL {
             return;
         }
         let mut state = self.lock();
-        if state.timer.is_some() && state.heap.has_fired(wait.key) {
+        if state.timers.is_some() && state.heap.has_fired(wait.key) {
             self.update_lead(&mut state, wait.key);
-            state.heap.remove(wait.key);
-            wait.key = NIL;
+            state.deregister(wait);
         }
-    }
-
-    /// Returns whether the deadline of a wait has come, and the task has been woken for it. Never
-    /// true in the precise mode, in which the task is woken earlier.
-    pub(crate) fn has_fired(&self, wait: &Wait) -> bool {
-        if self.precise || wait.key == NIL {
-            return false;
-        }
-        let state = self.lock();
-        state.timer.is_some() && state.heap.has_fired(wait.key)
-    }
-
-    /// Removes a wait.
-    pub(crate) fn cancel(&self, wait: &mut Wait) {
-        if wait.key == NIL {
-            return;
-        }
-        let mut state = self.lock();
-        let waker = if state.timer.is_some() { state.heap.remove(wait.key) } else { None };
-        wait.key = NIL;
-        if CAN_PAUSE
-            && state.heap.first_time().is_none()
-            && let Some(timer) = &mut state.timer
-        {
-            timer.end_pause_watch();
-        }
-        drop(state);
-        drop(waker);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn move_to(&self, state: &mut State, wait: &mut Wait, due: u64) -> io::Result<()> {
+    fn move_to(&self, state: &mut State, wait: &mut Registration, due: u64) -> io::Result<()> {
         if wait.due == due {
             return Ok(());
         }
         wait.due = due;
-        let time = state.wake_up_time(due);
-        state.heap.move_to(wait.key, time);
+        state.heap.move_to(wait.key, state.wake_up_time(due));
         if !state.heap.is_first(wait.key) {
             return Ok(());
         }
-        self.bring_forward(state, time)
+        self.arm_timers(state, u64::MAX)
     }
 
-    /// Arms the timer for `time`, at which the first wait is due now, unless it is armed for an
-    /// earlier time.
-    fn bring_forward(&self, state: &mut State, time: u64) -> io::Result<()> {
-        let time = self.to_instant(time);
-        state.timer.as_mut().map_or(Ok(()), |timer| timer.bring_forward(time))
+    /// Arms the timers for the first two deadlines, unless the driver is about to. `next_time` is
+    /// that of another deadline, which probably follows.
+    ///
+    /// A timer that is armed for an earlier time stays so. A deadline may thus be postponed any
+    /// number of times at the cost of one wake-up.
+    fn arm_timers(&self, state: &mut State, next_time: u64) -> io::Result<()> {
+        let State { timers: Some(timers), heap, is_driver_woken: false, .. } = state else {
+            return Ok(());
+        };
+        let Some(first) = heap.first_time() else { return Ok(()) };
+        timers.arm_by(first, self.to_instant(first))?;
+        if sys::TIMERS_PER_QUEUE > 1 && timers.has_free() {
+            let second = heap.second_time().unwrap_or(u64::MAX).min(next_time);
+            if second != u64::MAX && second - first.min(second) >= MIN_TURN_NS {
+                timers.arm_free(second, self.to_instant(second))?;
+            }
+        }
+        Ok(())
     }
 
     /// Updates the lead by how late a task polls after its wake-up time. Does nothing outside the
@@ -389,7 +655,9 @@ impl TimerQueue {
     }
 
     fn read_clock(&self, state: &mut State) -> u64 {
-        state.last_read = self.since_origin(tokio_now());
+        // A test without a pausable runtime has paused the clock nevertheless.
+        let now = if cfg!(test) && !self.can_pause { tokio_now() } else { real_now() };
+        state.last_read = self.since_origin(now);
         state.last_read
     }
 
@@ -407,6 +675,11 @@ impl TimerQueue {
         }
     }
 
+    /// Returns the end of the slot that contains a deadline, as an instant.
+    fn end_of_slot(&self, deadline: Instant) -> Instant {
+        if self.slot_ns <= 1 { deadline } else { self.to_instant(self.slot_end(deadline)) }
+    }
+
     fn to_instant(&self, time: u64) -> Instant {
         add_or_far(self.origin, Duration::from_nanos(time), self.origin)
     }
@@ -415,15 +688,16 @@ impl TimerQueue {
 impl State {
     /// Returns when to wake a task whose slot ends at `due`.
     fn wake_up_time(&self, due: u64) -> u64 {
-        match &self.lead {
-            Some(lead) if !self.ignores_lead => {
-                due.saturating_sub(saturating_nanos(lead.duration()))
-            }
-            _ => due,
-        }
+        self.lead.as_ref().map_or(due, |lead| due.saturating_sub(saturating_nanos(lead.duration())))
     }
 
-    /// Returns the error to return if `timer` is `None`.
+    /// Ends a wait for the kernel. Returns its waker if that was not called.
+    fn deregister(&mut self, wait: &mut Registration) -> Option<Waker> {
+        let key = std::mem::replace(&mut wait.key, NIL);
+        if self.timers.is_some() { self.heap.remove(key) } else { None }
+    }
+
+    /// Returns the error to return once the driver has ended.
     fn timer_error(&self) -> io::Error {
         match &self.failure {
             Some(failure) => io::Error::new(failure.kind, failure.message.clone()),
@@ -457,153 +731,156 @@ fn saturating_nanos(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into())
 }
 
+/// The waker of a timer of the kernel.
+struct FiredWaker {
+    queue: Weak<TimerQueue>,
+    index: usize,
+}
+
+impl From<FiredWaker> for Waker {
+    fn from(waker: FiredWaker) -> Self {
+        Self::from(Arc::new(waker))
+    }
+}
+
+impl Wake for FiredWaker {
+    fn wake(self: Arc<Self>) {
+        if let Some(queue) = self.queue.upgrade() {
+            queue.wake_first(self.index);
+        }
+    }
+}
+
 /// The driver's reference to its queue.
 ///
 /// When the driver ends, for whatever reason, this wakes all tasks that wait, so that their next
 /// poll returns an error, and drops what belongs to the runtime.
 struct DriverGuard(Weak<TimerQueue>);
 
-impl DriverGuard {
-    fn poll_driver(
-        &self,
-        cx: &mut Context<'_>,
-        due_waker: &Waker,
-        due: &mut Vec<Waker>,
-        yields_to_woken: bool,
-    ) -> Poll<io::Result<()>> {
-        match self.0.upgrade() {
-            Some(queue) => queue.poll_driver(cx, due_waker, due, yields_to_woken),
-            None => Poll::Ready(Ok(())),
-        }
-    }
-}
-
 impl Drop for DriverGuard {
     fn drop(&mut self) {
         let Some(queue) = self.0.upgrade() else { return };
         queue.driver_ended.store(true, Ordering::Relaxed);
         let mut state = queue.lock();
-        let (timer, driver) = (state.timer.take(), state.driver.take());
+        let (timers, driver) = (state.timers.take(), state.driver.take());
+        let (runtime, driver_waker) = (state.runtime.take(), state.driver_waker.take());
         let heap = std::mem::take(&mut state.heap);
         drop(state);
-        drop((timer, driver));
+        drop((timers, driver, driver_waker, runtime));
         heap.into_wakers().for_each(Waker::wake);
-    }
-}
-
-/// The waker of a queue's driver at a timer of tokio. It wakes the tasks that are due from within
-/// tokio's time driver, as tokio's sleeps do, so a test that advances the clock finds them woken.
-struct DueWaker {
-    queue: Weak<TimerQueue>,
-    driver: Waker,
-}
-
-impl Wake for DueWaker {
-    fn wake(self: Arc<Self>) {
-        if let Some(queue) = self.queue.upgrade() {
-            queue.wake_due();
-        }
-        self.driver.wake_by_ref();
     }
 }
 
 /// Serves a queue until that is dropped or its timer fails.
 async fn run_driver(guard: DriverGuard) {
-    // On a current-thread runtime the woken tasks run before the driver polls the timer again. The
-    // timer is armed after that, and tasks that came due in the meantime need no further wake-up of
-    // the thread. A multi-thread runtime would wake another worker to take over this task.
+    // On a current-thread runtime the woken tasks run before the driver polls the timers again. The
+    // timers are armed after that, and tasks that came due in the meantime need no further wake-up
+    // of the thread. A multi-thread runtime would wake another worker to take over this task.
     let yields_to_woken = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
-    // The waker of a task never changes.
-    let driver = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-    let due_waker = Waker::from(Arc::new(DueWaker { queue: guard.0.clone(), driver }));
     let mut due = Vec::new();
-    let polls = poll_fn(|cx| guard.poll_driver(cx, &due_waker, &mut due, yields_to_woken));
-    let _: io::Result<()> = polls.await;
+    let polls = poll_fn(|cx| match guard.0.upgrade() {
+        Some(queue) => queue.poll_driver(cx, &mut due, yields_to_woken),
+        None => Poll::Ready(()),
+    });
+    polls.await;
 }
 
 impl TimerQueue {
-    /// Wakes the tasks that are due, and waits for the next one. Ready only if the timer fails.
+    /// Wakes the first task if it is due, after a timer has fired. If the one after it is due as
+    /// well, or no timer is armed for it, the driver does the rest.
+    fn wake_first(&self, index: usize) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let Some(timers) = &mut state.timers else { return };
+        timers.free(index);
+        let now = self.read_clock(state);
+        let due = state.heap.take_due(now);
+        let driver = match (&state.timers, state.heap.first_time()) {
+            (Some(timers), Some(first))
+                if !state.is_driver_woken && (first <= now || !timers.is_armed_by(first)) =>
+            {
+                state.is_driver_woken = true;
+                // The waker of a task of tokio, which may be cloned under the lock.
+                state.driver_waker.clone()
+            }
+            _ => None,
+        };
+        drop(guard);
+        due.into_iter().chain(driver).for_each(Waker::wake);
+    }
+
+    /// Wakes the tasks that are due, and arms the timers for the next ones. Ready only if a timer
+    /// fails.
     fn poll_driver(
         &self,
-        cx: &mut Context<'_>,
-        due_waker: &Waker,
+        cx: &Context<'_>,
         due: &mut Vec<Waker>,
         yields_to_woken: bool,
-    ) -> Poll<io::Result<()>> {
+    ) -> Poll<()> {
         loop {
-            let result = self.poll_due(cx, due_waker, due);
-            if let Poll::Ready(Err(error)) = &result {
-                self.lock().failure =
-                    Some(TimerFailure { kind: error.kind(), message: error.to_string() });
-            }
-            if due.is_empty() {
-                return result;
-            }
+            let result = self.take_due(cx, due);
+            let has_woken = !due.is_empty();
             due.drain(..).for_each(Waker::wake);
-            if yields_to_woken {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
+            match result {
+                Ok(false) => return Poll::Pending,
+                Ok(true) if has_woken && yields_to_woken => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Ok(true) => {}
+                Err(error) => {
+                    self.lock().failure =
+                        Some(TimerFailure { kind: error.kind(), message: error.to_string() });
+                    return Poll::Ready(());
+                }
             }
         }
     }
 
-    /// Wakes the tasks that are due, unless the queue is in use: resetting a timer of tokio may
-    /// call its waker. The driver wakes the rest.
-    fn wake_due(&self) {
-        let Ok(mut guard) = self.state.try_lock() else { return };
-        let state = &mut *guard;
-        let mut due = Vec::new();
-        if let Some(timer) = &mut state.timer {
-            timer.forget_armed();
-            let now = self.read_clock(state);
-            state.heap.take_due(now, usize::MAX, &mut due);
-        }
-        drop(guard);
-        due.into_iter().for_each(Waker::wake);
-    }
-
-    /// Moves the wakers of due tasks into `due`; if no task is due, polls the timer for the first.
-    fn poll_due(
-        &self,
-        cx: &Context<'_>,
-        due_waker: &Waker,
-        due: &mut Vec<Waker>,
-    ) -> Poll<io::Result<()>> {
+    /// Moves the wakers of due tasks into `due`; if no task is due, arms the timers. Returns
+    /// whether the driver has to do so again.
+    fn take_due(&self, cx: &Context<'_>, due: &mut Vec<Waker>) -> io::Result<bool> {
         /// Tasks that are woken before any of them runs.
         const BATCH: usize = 256;
         let state = &mut *self.lock();
-        loop {
-            let now = self.read_clock(state);
-            state.heap.take_due(now, BATCH, due);
-            let Some(timer) = &mut state.timer else {
-                return Poll::Ready(Err(state.timer_error()));
-            };
-            if !due.is_empty() {
-                timer.forget_armed();
-                return Poll::Pending;
-            }
-            let waker = if timer.is_tokio() { due_waker } else { cx.waker() };
-            let cx = &mut Context::from_waker(waker);
-            let result = match state.heap.first_time() {
-                Some(first) => timer.poll_until(cx, self.to_instant(first)),
-                None => timer.poll_idle(cx),
-            };
-            match result {
-                Poll::Ready(Ok(())) => {}
-                result => return result,
+        if state.driver_waker.is_none() {
+            // The waker of a task never changes.
+            state.driver_waker = Some(cx.waker().clone());
+            if let Some(timers) = &mut state.timers
+                && !sys::WAKES_FROM_RUNTIME
+            {
+                timers.set_wakers(|_| cx.waker().clone());
             }
         }
+        if let Some(timers) = &mut state.timers
+            && !sys::WAKES_FROM_RUNTIME
+        {
+            timers.poll_fired()?;
+        }
+        let now = self.read_clock(state);
+        due.extend(std::iter::from_fn(|| state.heap.take_due(now)).take(BATCH));
+        // The tasks that were woken arm the timers if no other one waits.
+        state.is_driver_woken = !due.is_empty() && state.heap.first_time().is_some();
+        self.arm_timers(state, u64::MAX)?;
+        Ok(state.is_driver_woken)
     }
 }
 
 #[cfg(test)]
 impl TimerQueue {
-    /// Creates a queue on tokio's clock, which a test can set.
-    pub(crate) fn with_tokio_clock(resolution: Duration) -> Arc<Self> {
-        Self::with_timer(Timer::new_tokio().expect("on a runtime"), resolution, Precision::Os)
+    /// Creates a queue whose tasks wait for the kernel, on tokio's paused clock; `None` without
+    /// timers of the kernel.
+    pub(crate) fn with_virtual_clock(resolution: Duration) -> Option<Arc<Self>> {
+        let (backend, timers) = (sys::native()?, KernelTimers::new().expect("on a runtime"));
+        Some(Self::with_timers(Some(timers), backend, false, resolution, Precision::Os))
     }
 
-    /// Returns the number of tasks that wait.
+    /// Acts as if every timer had fired.
+    pub(crate) fn fire_timers(&self) {
+        (0..sys::TIMERS_PER_QUEUE).for_each(|index| self.wake_first(index));
+    }
+
+    /// Returns the number of tasks that wait for the kernel.
     pub(crate) fn waiting_count(&self) -> usize {
         self.lock().heap.check_invariants()
     }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::backend::Backend;
 use crate::clock::tokio_now;
 use crate::group::IntervalGroup;
-use crate::queue::{TimerQueue, Wait};
+use crate::queue::{QueuedWait, TimerQueue};
 use crate::real_clock::add_or_far;
 use crate::runtime_queue::current_queue;
 
@@ -145,9 +145,8 @@ impl IntervalGroup {
 #[derive(Debug)]
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
-    queue: Arc<TimerQueue>,
     deadline: Instant,
-    wait: Wait,
+    wait: QueuedWait,
     /// Whether a poll has found that it has ended.
     has_ended: bool,
     /// Whether the deadline may have passed when it was set, which the next poll checks.
@@ -156,7 +155,8 @@ pub struct Sleep {
 
 impl Sleep {
     pub(crate) fn new(queue: Arc<TimerQueue>, deadline: Instant) -> Self {
-        Self { queue, deadline, wait: Wait::new(), has_ended: false, may_have_passed: true }
+        let wait = QueuedWait::new(queue);
+        Self { deadline, wait, has_ended: false, may_have_passed: true }
     }
 
     pub(crate) fn with_duration(queue: Arc<TimerQueue>, duration: Duration) -> Self {
@@ -176,17 +176,17 @@ impl Sleep {
     /// first poll, even if the deadline has passed. [`Sleep`] has an example.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        self.has_ended || self.queue.has_fired(&self.wait)
+        self.has_ended || self.wait.has_fired()
     }
 
     /// Returns the timer that wakes the task.
     #[must_use]
     pub fn backend(&self) -> Backend {
-        self.queue.backend()
+        self.wait.queue().backend()
     }
 
     /// Moves the deadline, whether it has passed or not. A task that waits is woken at the new one;
-    /// if that has passed, the next poll is ready. [`Sleep`] has an example.
+    /// if that has passed, it is woken within this call. [`Sleep`] has an example.
     ///
     /// A later deadline costs no system call. An earlier one costs one if the sleep becomes the
     /// next of its timer to complete. Takes `Pin<&mut Self>` for compatibility with
@@ -199,34 +199,23 @@ impl Sleep {
         this.deadline = deadline;
         this.has_ended = false;
         this.may_have_passed = true;
-        if let Err(error) = this.queue.reset(&mut this.wait, deadline.into_std()) {
+        if let Err(error) = this.wait.reset(deadline.into_std()) {
             panic!("cannot arm the timer of a sleep: {error}");
         }
     }
 
     /// Polls the sleep, like [`Future::poll`], but ignores the cooperative budget.
     pub(crate) fn poll_unbudgeted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.has_ended && !self.has_passed() {
-            let result: io::Result<()> =
-                ready!(self.queue.poll(&mut self.wait, self.deadline.into_std(), cx));
+        if !self.has_ended {
+            let is_fresh = std::mem::take(&mut self.may_have_passed);
+            let deadline = self.deadline.into_std();
+            let result: io::Result<()> = ready!(self.wait.poll_sleep(deadline, is_fresh, cx));
             if let Err(error) = result {
                 panic!("the timer of a sleep failed: {error}");
             }
         }
         self.has_ended = true;
         Poll::Ready(())
-    }
-
-    /// Returns whether the deadline had passed already before the first poll since it was set. Such
-    /// a sleep does not wait for its slot. The clock is not read again by later polls.
-    fn has_passed(&mut self) -> bool {
-        let has_passed = std::mem::take(&mut self.may_have_passed)
-            && tokio_now() >= self.deadline.into_std()
-            && self.queue.has_driver();
-        if has_passed {
-            self.queue.cancel(&mut self.wait);
-        }
-        has_passed
     }
 }
 
@@ -241,15 +230,11 @@ impl Future for Sleep {
     }
 }
 
-impl Drop for Sleep {
-    fn drop(&mut self) {
-        self.queue.cancel(&mut self.wait);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Fallback;
+    use crate::precision::Precision;
     use crate::test_waker::CountingWaker;
     use proptest::prelude::*;
     use std::task::Waker;
@@ -281,6 +266,8 @@ mod tests {
         deadline_ms: i64,
         /// Whether it was polled and has not been woken since.
         waits: bool,
+        /// Whether it ends at its deadline without another poll.
+        is_registered: bool,
         /// Whether it has not been polled since its deadline was set.
         is_fresh: bool,
         /// Whether it has ended by a poll, or has been woken at its deadline.
@@ -295,9 +282,11 @@ mod tests {
         wake_count: usize,
     }
 
-    /// A queue on tokio's paused clock, and a list of its sleeps.
+    /// A queue on a virtual clock, and a list of its sleeps.
     struct Model {
         queue: Arc<TimerQueue>,
+        /// Whether the sleeps wait for the kernel.
+        kernel: bool,
         origin: Instant,
         slot_ms: i64,
         now_ms: i64,
@@ -306,12 +295,24 @@ mod tests {
     }
 
     impl Model {
-        async fn new(slot_ms: i64) -> Self {
-            let queue = TimerQueue::with_tokio_clock(Duration::from_millis(slot_ms as u64));
+        async fn new(slot_ms: i64, kernel: bool) -> Self {
+            let slot = Duration::from_millis(slot_ms as u64);
+            let on_kernel = if kernel { TimerQueue::with_virtual_clock(slot) } else { None };
+            let kernel = on_kernel.is_some();
+            let on_tokio = || TimerQueue::new(slot, Precision::Os, Fallback::Never).unwrap();
+            let queue = on_kernel.unwrap_or_else(on_tokio);
             // Far enough from the start of the queue for deadlines in the past, by whole slots.
             tokio::time::advance(Duration::from_millis(slot_ms as u64 * 100)).await;
             let origin = Instant::now();
-            Self { queue, origin, slot_ms, now_ms: 0, sleeps: Vec::new(), dropped: Vec::new() }
+            Self {
+                queue,
+                kernel,
+                origin,
+                slot_ms,
+                now_ms: 0,
+                sleeps: Vec::new(),
+                dropped: Vec::new(),
+            }
         }
 
         fn instant(&self, ms: i64) -> Instant {
@@ -333,6 +334,7 @@ mod tests {
                 Step::Advance(ms) => {
                     self.now_ms += ms as i64;
                     tokio::time::advance(Duration::from_millis(ms)).await;
+                    self.queue.fire_timers();
                 }
                 Step::Poll(_) | Step::Reset(..) | Step::Drop(_) if self.sleeps.is_empty() => {}
                 Step::Poll(index) => self.poll(index % self.sleeps.len()),
@@ -355,6 +357,7 @@ mod tests {
                 sleep: Sleep::new(Arc::clone(&self.queue), self.instant(deadline_ms)),
                 deadline_ms,
                 waits: false,
+                is_registered: false,
                 is_fresh: true,
                 has_ended: false,
                 waker: Arc::default(),
@@ -364,22 +367,34 @@ mod tests {
 
         fn poll(&mut self, index: usize) {
             let is_due = self.is_due(self.sleeps[index].deadline_ms);
-            let ModelSleep { sleep, deadline_ms, waits, is_fresh, has_ended, waker, .. } =
-                &mut self.sleeps[index];
-            let had_passed = std::mem::take(is_fresh) && *deadline_ms <= self.now_ms;
-            let waker = Waker::from(Arc::clone(waker));
-            let result = sleep.poll_unbudgeted(&mut Context::from_waker(&waker));
-            assert_eq!(result.is_ready(), is_due || had_passed || *has_ended);
-            *waits = result.is_pending();
-            *has_ended = result.is_ready();
+            let model = &mut self.sleeps[index];
+            let had_passed =
+                std::mem::take(&mut model.is_fresh) && model.deadline_ms <= self.now_ms;
+            let waker = Waker::from(Arc::clone(&model.waker));
+            let result = model.sleep.poll_unbudgeted(&mut Context::from_waker(&waker));
+            assert_eq!(result.is_ready(), is_due || had_passed || model.has_ended);
+            // A sleep of tokio keeps the waker of a poll that was ready.
+            model.waits = result.is_pending() || !self.kernel;
+            model.is_registered = result.is_pending() || !self.kernel;
+            model.has_ended = result.is_ready();
         }
 
         fn reset(&mut self, index: usize, after: i64) {
             let deadline_ms = self.now_ms + after;
             let deadline = self.instant(deadline_ms);
-            let sleep = &mut self.sleeps[index];
-            (sleep.deadline_ms, sleep.is_fresh, sleep.has_ended) = (deadline_ms, true, false);
-            Pin::new(&mut self.sleeps[index].sleep).reset(deadline);
+            let model = &mut self.sleeps[index];
+            (model.deadline_ms, model.is_fresh) = (deadline_ms, true);
+            // A sleep of tokio is registered by a reset.
+            model.is_registered = match self.kernel {
+                true => model.is_registered && (model.waits || after <= 0),
+                false => true,
+            };
+            model.has_ended = model.is_registered && after <= 0;
+            if model.has_ended && std::mem::take(&mut model.waits) {
+                model.wake_count += 1;
+            }
+            Pin::new(&mut model.sleep).reset(deadline);
+            assert_eq!(model.waker.wake_count(), model.wake_count, "woken within the call");
         }
 
         /// Checks that every sleep was woken once, at its time.
@@ -387,19 +402,17 @@ mod tests {
             for index in 0..self.sleeps.len() {
                 let deadline_ms = self.sleeps[index].deadline_ms;
                 let (is_due, deadline) = (self.is_due(deadline_ms), self.instant(deadline_ms));
-                let ModelSleep { sleep, waits, has_ended, waker, wake_count, .. } =
-                    &mut self.sleeps[index];
-                if *waits && is_due {
-                    *waits = false;
-                    *has_ended = true;
-                    *wake_count += 1;
+                let model = &mut self.sleeps[index];
+                if model.is_registered && is_due && !model.has_ended {
+                    model.has_ended = true;
+                    model.wake_count += usize::from(std::mem::take(&mut model.waits));
                 }
-                assert_eq!(waker.wake_count(), *wake_count, "woken once, at its time");
-                assert_eq!(sleep.deadline(), deadline);
-                assert_eq!(sleep.is_elapsed(), *has_ended);
+                assert_eq!(model.waker.wake_count(), model.wake_count, "woken once, at its time");
+                assert_eq!(model.sleep.deadline(), deadline);
+                assert_eq!(model.sleep.is_elapsed(), model.has_ended);
             }
             let waiting = self.sleeps.iter().filter(|sleep| sleep.waits).count();
-            assert_eq!(self.queue.waiting_count(), waiting);
+            assert_eq!(self.queue.waiting_count(), if self.kernel { waiting } else { 0 });
         }
 
         fn finish(self) {
@@ -412,8 +425,8 @@ mod tests {
         }
     }
 
-    async fn check_against_model(steps: Vec<Step>, slot_ms: i64) {
-        let mut model = Model::new(slot_ms).await;
+    async fn check_against_model(steps: Vec<Step>, slot_ms: i64, kernel: bool) {
+        let mut model = Model::new(slot_ms, kernel).await;
         for step in steps {
             model.apply(step).await;
             model.check();
@@ -426,10 +439,11 @@ mod tests {
         fn sleeps_match_list_model(
             steps in proptest::collection::vec(step(), 1..150),
             slot_ms in prop_oneof![Just(1_i64), 1_i64..20],
+            kernel in any::<bool>(),
         ) {
             let mut builder = tokio::runtime::Builder::new_current_thread();
             let paused = builder.enable_all().start_paused(true).build().unwrap();
-            paused.block_on(check_against_model(steps, slot_ms));
+            paused.block_on(check_against_model(steps, slot_ms, kernel));
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Timer {
     backend: Backend,
     source: Source,
     arming: Arming,
-    /// The waker of the last poll that armed the kernel's timer or found no deadline.
+    /// The waker of the last poll that waited for the kernel's timer.
     waker: Option<Waker>,
 }
 
@@ -49,9 +49,6 @@ enum Arming {
     /// A waker is registered for this time. It is earlier than the current deadline if that was
     /// postponed.
     At(Instant),
-    /// A task waits until a deadline is known. The source is disarmed.
-    #[cfg_attr(not(feature = "interval"), allow(dead_code, reason = "only a queue is idle"))]
-    Idle,
 }
 
 impl Timer {
@@ -96,18 +93,9 @@ impl Timer {
         cx: &mut Context<'_>,
         deadline: Instant,
     ) -> Poll<io::Result<()>> {
-        if self.arming == Arming::Idle {
-            self.arming = Arming::Disarmed;
-        }
         let sleep = match &mut self.source {
             Source::Tokio(sleep) => sleep,
             Source::Kernel { timer, pause_watch, replacement } => loop {
-                if tokio_now() >= deadline {
-                    // If the timer is armed, it has fired or is about to, and no task waits for
-                    // that.
-                    self.arming = Arming::Disarmed;
-                    return Poll::Ready(Ok(()));
-                }
                 let is_shifted = is_shifted();
                 if is_shifted != replacement.is_some() {
                     self.arming = Arming::Disarmed;
@@ -116,6 +104,12 @@ impl Timer {
                 }
                 if let Some(sleep) = replacement {
                     break sleep;
+                }
+                if tokio_now() >= deadline {
+                    // If the timer is armed, it has fired or is about to, and no task waits for
+                    // that.
+                    self.arming = Arming::Disarmed;
+                    return Poll::Ready(Ok(()));
                 }
                 let is_armed = matches!(self.arming, Arming::At(time) if time <= deadline);
                 if !is_armed {
@@ -131,6 +125,7 @@ impl Timer {
                     return Poll::Pending;
                 }
                 if timer.poll_fired(cx)?.is_pending() {
+                    store_waker(&mut self.waker, cx);
                     pause_watch.watch(deadline, cx);
                     return Poll::Pending;
                 }
@@ -165,84 +160,30 @@ impl Timer {
         self.backend != Backend::TokioSleep
     }
 
-    /// Returns whether the timer is tokio's, because there is no other or the clock is shifted.
-    pub(crate) fn is_tokio(&self) -> bool {
-        match &self.source {
-            Source::Kernel { replacement, .. } => replacement.is_some() || is_shifted(),
-            Source::Tokio(_) => true,
-        }
-    }
-
-    /// Forgets the deadline of tasks that no longer wait. The kernel's timer stays armed, but a
-    /// paused clock does not advance to the deadline.
-    pub(crate) fn end_pause_watch(&mut self) {
-        if let Source::Kernel { pause_watch, .. } = &mut self.source {
-            pause_watch.disarm();
-        }
-    }
-
-    /// Forgets what is armed: until the next poll, [`Timer::bring_forward`] does nothing. For a
-    /// caller that polls again soon.
-    pub(crate) fn forget_armed(&mut self) {
-        self.arming = Arming::Disarmed;
-    }
-
-    /// Registers the waker for a later [`Timer::bring_forward`], while no deadline is known.
-    /// Pending unless the timer fails. Nothing is armed for this: a paused clock would advance to
-    /// a timer of tokio, however far it is.
-    pub(crate) fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.source {
-            Source::Kernel { timer, pause_watch, replacement } => {
-                while let Poll::Ready(result) = timer.poll_fired(cx) {
-                    result?;
-                    self.arming = Arming::Disarmed;
-                }
-                pause_watch.disarm();
-                if replacement.take().is_some() {
-                    self.arming = Arming::Disarmed;
-                }
-            }
-            Source::Tokio(_) if self.arming == Arming::Idle => {}
-            Source::Tokio(sleep) => {
-                self.arming = Arming::Disarmed;
-                *sleep = new_sleep()?;
-            }
-        }
-        store_waker(&mut self.waker, cx);
-        if self.arming == Arming::Disarmed {
-            self.arming = Arming::Idle;
-        }
-        Poll::Pending
-    }
-
-    /// Ensures that a task that waits is woken no later than at `deadline`. Makes no system call
-    /// unless the timer is armed for a later time.
+    /// Ensures that a task that waits is woken no later than at `deadline`, and within this call if
+    /// that has passed. Makes no system call unless the timer is armed for a later time.
     pub(crate) fn bring_forward(&mut self, deadline: Instant) -> io::Result<()> {
         if self.arming == Arming::Disarmed {
             return Ok(());
         }
-        if let Source::Kernel { pause_watch, replacement: None, .. } = &mut self.source
-            && let Some(waker) = &self.waker
-        {
-            pause_watch.watch(deadline, &mut Context::from_waker(waker));
-        }
-        if matches!(self.arming, Arming::At(time) if time <= deadline) {
-            return Ok(());
-        }
         match &mut self.source {
-            Source::Kernel { timer, replacement: None, .. } if !is_shifted() => {
+            Source::Kernel { timer, pause_watch, replacement: None } => {
+                if tokio_now() >= deadline {
+                    self.arming = Arming::Disarmed;
+                    pause_watch.disarm();
+                    self.waker.take().into_iter().for_each(Waker::wake);
+                    return Ok(());
+                }
+                if let Some(waker) = &self.waker {
+                    pause_watch.watch(deadline, &mut Context::from_waker(waker));
+                }
+                if matches!(self.arming, Arming::At(time) if time <= deadline) {
+                    return Ok(());
+                }
                 timer.arm(deadline)?;
             }
-            Source::Kernel { replacement: Some(sleep), .. } | Source::Tokio(sleep)
-                if self.arming != Arming::Idle =>
-            {
+            Source::Kernel { replacement: Some(sleep), .. } | Source::Tokio(sleep) => {
                 sleep.as_mut().reset(deadline.into());
-            }
-            _ => {
-                // Only a poll registers the waker with a sleep.
-                self.arming = Arming::Disarmed;
-                self.waker.iter().for_each(Waker::wake_by_ref);
-                return Ok(());
             }
         }
         self.arming = Arming::At(deadline);

@@ -5,13 +5,20 @@
 #![cfg(feature = "interval")]
 
 mod common;
+#[path = "../src/test_waker.rs"]
+mod test_waker;
 
 use std::future::{pending, poll_fn};
-use std::task::Poll;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use common::assert_panic_names_this_line;
-use osinterval::{Backend, IntervalGroup, MissedTickBehavior, OsInterval, Precision, Spin};
+use osinterval::{
+    Backend, IntervalGroup, IntervalTimer, MissedTickBehavior, OsInterval, Precision, Spin,
+};
+use test_waker::CountingWaker;
 use tokio::time::Instant;
 
 const WATCHDOG: Duration = Duration::from_secs(600);
@@ -225,6 +232,43 @@ async fn reset_wakes_waiting_task() {
             result
         });
         with_watchdog(tick).await;
+    }
+}
+
+/// As with tokio's timers, the waker is called before the call returns, and once.
+#[tokio::test]
+async fn past_reset_wakes_within_call() {
+    let (hour, start) = (Duration::from_secs(3_600), real_now());
+    let builder = || OsInterval::builder(hour).start_at(start + hour);
+    let group = IntervalGroup::new().unwrap();
+    let intervals = [
+        builder().build(),
+        builder().timer(IntervalTimer::Own).build(),
+        builder().precision(Precision::spin()).build(),
+        Ok(group.interval_at(start + hour, hour)),
+    ];
+    for mut interval in intervals.map(Result::unwrap) {
+        let waker = Arc::new(CountingWaker::default());
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(interval.poll_tick(cx).is_pending());
+        let counting = Waker::from(Arc::clone(&waker));
+        assert!(interval.poll_tick(&mut Context::from_waker(&counting)).is_pending());
+        interval.reset_at(start + hour / 2);
+        assert_eq!(waker.wake_count(), 0);
+        interval.reset_at(start);
+        assert_eq!(waker.wake_count(), 1);
+        tokio::task::yield_now().await;
+        assert_eq!((interval.tick().await, waker.wake_count()), (start, 1));
+    }
+    for mut sleep in [osinterval::sleep(hour), group.sleep(hour)] {
+        let waker = Arc::new(CountingWaker::default());
+        let counting = Waker::from(Arc::clone(&waker));
+        let mut sleep = Pin::new(&mut sleep);
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&counting)).is_pending());
+        sleep.as_mut().reset(start);
+        assert_eq!(waker.wake_count(), 1);
+        sleep.await;
+        assert_eq!(waker.wake_count(), 1);
     }
 }
 

@@ -7,6 +7,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("descriptors", include_str!("descriptors.rs")),
     ("expirations", include_str!("expirations.rs")),
     ("group", include_str!("group.rs")),
+    ("in_step", include_str!("in_step.rs")),
     ("interval", include_str!("interval.rs")),
     ("paused", include_str!("paused.rs")),
     ("periodic", include_str!("periodic.rs")),

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use osinterval::{GroupInterval, IntervalGroup, MissedTickBehavior, OsInterval, Precision};
+use osinterval::{IntervalGroup, IntervalTimer, MissedTickBehavior, OsInterval, Precision};
 use tokio::time::Instant;
 
 /// Long, since a busy or emulated machine needs many trials.
@@ -48,15 +48,6 @@ impl Interval for OsInterval {
 impl Interval for osinterval::blocking::Interval {
     async fn tick(&mut self) -> Instant {
         self.tick().unwrap().into()
-    }
-    fn reset_after(&mut self, after: Duration) {
-        self.reset_after(after);
-    }
-}
-
-impl Interval for GroupInterval {
-    async fn tick(&mut self) -> Instant {
-        self.tick().await
     }
     fn reset_after(&mut self, after: Duration) {
         self.reset_after(after);
@@ -278,6 +269,15 @@ async fn compare_once<I: Interval>(
 async fn os_interval_matches_tokio() {
     compare(|start, Policy { period, behavior }| {
         let builder = OsInterval::builder(period).start_at(start);
+        builder.missed_tick_behavior(behavior).build().unwrap()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn own_timer_matches_tokio() {
+    compare(|start, Policy { period, behavior }| {
+        let builder = OsInterval::builder(period).start_at(start).timer(IntervalTimer::Own);
         builder.missed_tick_behavior(behavior).build().unwrap()
     })
     .await;

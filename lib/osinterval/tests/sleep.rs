@@ -471,7 +471,8 @@ fn many_sleeps_share_one_descriptor() {
         let waker = Waker::from(Arc::clone(&counter));
         let mut sleeps: Vec<_> = (0..COUNT).map(|i| sleep(HOUR + us(i * 7_919 % COUNT))).collect();
         assert!(sleeps.iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()));
-        assert_eq!(Arc::strong_count(&counter), 2 + COUNT as usize, "each waits");
+        // With tokio as well, in case its clock is paused.
+        assert!(Arc::strong_count(&counter) >= 2 + COUNT as usize, "each waits");
         // The test of `descriptors.rs` counts exactly; here, other tests have timers as well.
         let timers = count_timerfds();
         assert!(timers < COUNT as usize / 100, "{timers} timers");

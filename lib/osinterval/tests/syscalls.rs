@@ -19,7 +19,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use osinterval::blocking;
-use osinterval::{IntervalGroup, OsInterval, PeriodicInterval};
+use osinterval::{IntervalGroup, IntervalTimer, OsInterval, PeriodicInterval};
 
 const PERIOD: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -131,15 +131,38 @@ fn assert_two_calls_per_tick(calls: &[Call]) {
 
 #[tokio::test]
 async fn os_interval_makes_two_calls() {
-    let mut interval = OsInterval::builder(PERIOD).build().unwrap();
-    interval.tick().await;
-    take_calls();
-    for _ in 0..TICKS {
+    for timer in [IntervalTimer::Shared, IntervalTimer::Own] {
+        let mut interval = OsInterval::builder(PERIOD).timer(timer).build().unwrap();
         interval.tick().await;
+        take_calls();
+        for _ in 0..TICKS {
+            interval.tick().await;
+        }
+        let calls = take_calls();
+        assert_two_calls_per_tick(&calls);
+        assert!(!calls.contains(&Call::Read), "{calls:?}");
     }
-    let calls = take_calls();
-    assert_two_calls_per_tick(&calls);
-    assert!(!calls.contains(&Call::Read), "{calls:?}");
+}
+
+/// Ten intervals in different phases make as many calls per tick as one.
+#[tokio::test]
+async fn many_intervals_make_two_calls() {
+    let start = tokio::time::Instant::now() + PERIOD;
+    let tasks: Vec<_> = (0..10)
+        .map(|index| {
+            let mut interval = osinterval::interval_at(start + PERIOD * index / 10, PERIOD);
+            tokio::spawn(async move {
+                for _ in 0..TICKS / 10 {
+                    interval.tick().await;
+                }
+            })
+        })
+        .collect();
+    take_calls();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_two_calls_per_tick(&take_calls());
 }
 
 #[tokio::test]
@@ -261,7 +284,7 @@ async fn postponed_tick_costs_no_call() {
     }
     assert_eq!(take_calls(), [], "not polled yet");
     assert!(poll(&mut interval).await);
-    assert_eq!(take_calls(), [Call::Arm]);
+    assert_eq!(take_calls(), [Call::Arm; 2], "this tick and the next");
     for _ in 0..1_000 {
         interval.reset();
         assert!(poll(&mut interval).await);

@@ -192,9 +192,9 @@ impl_ticker! { tokio::time::Interval }
 #[cfg(feature = "osinterval")]
 mod osinterval_tickers {
     use super::*;
-    use osinterval::{Expirations, GroupInterval, OsInterval, PeriodicInterval};
+    use osinterval::{Expirations, OsInterval, PeriodicInterval};
 
-    impl_ticker! { OsInterval GroupInterval }
+    impl_ticker! { OsInterval }
 
     impl Ticker for PeriodicInterval {
         type Tick = std::io::Result<Expirations>;

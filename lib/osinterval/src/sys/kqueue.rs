@@ -47,6 +47,8 @@ mod dialect {
 
 #[cfg(feature = "periodic")]
 pub(crate) use dialect::KERNEL_PERIODIC;
+pub(crate) const TIMERS_PER_QUEUE: usize = 1;
+pub(crate) const WAKES_FROM_RUNTIME: bool = true;
 use dialect::{ABSOLUTE, UNIT};
 
 pub(crate) fn native() -> Option<Backend> {

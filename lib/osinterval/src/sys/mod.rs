@@ -19,6 +19,11 @@
 //!   before it calls `poll_expired` for the expiration of that tick, without shifting the ticks
 //!   that follow.
 //!
+//! - `TIMERS_PER_QUEUE: usize`: how many timers a queue arms at the same time, each for one of its
+//!   next deadlines. More than one if that makes arming cheaper.
+//! - `WAKES_FROM_RUNTIME: bool`: whether a timer calls its waker on a thread of the runtime, and
+//!   without a lock.
+//!
 //! Every file of sleepers, for intervals without a runtime, provides a `Sleeper`, which is `Send` and
 //! `Sync`:
 //!

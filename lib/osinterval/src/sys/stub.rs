@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use crate::backend::Backend;
 
 pub(crate) const KERNEL_PERIODIC: bool = false;
+pub(crate) const TIMERS_PER_QUEUE: usize = 1;
+pub(crate) const WAKES_FROM_RUNTIME: bool = true;
 
 pub(crate) fn native() -> Option<Backend> {
     None

@@ -15,6 +15,11 @@ use super::linux_clock::{kernel_time, timespec};
 use crate::backend::Backend;
 
 pub(crate) const KERNEL_PERIODIC: bool = true;
+/// Arming a timer programs the CPU's timer only if no other timer of the CPU is due before, and
+/// that is most of the cost of a tick in a virtual machine. An expiration programs it for the next
+/// timer in any case.
+pub(crate) const TIMERS_PER_QUEUE: usize = 2;
+pub(crate) const WAKES_FROM_RUNTIME: bool = true;
 
 pub(crate) fn native() -> Option<Backend> {
     Some(Backend::Timerfd)

@@ -25,6 +25,8 @@ use super::windows_timer::{TimerHandle, has_high_resolution, relative_due_time};
 use crate::backend::Backend;
 
 pub(crate) const KERNEL_PERIODIC: bool = false;
+pub(crate) const TIMERS_PER_QUEUE: usize = 1;
+pub(crate) const WAKES_FROM_RUNTIME: bool = false;
 
 /// Returns the kind of timer. It is determined by creating one, once per process unless that fails
 /// for a transient reason.
