@@ -232,6 +232,7 @@ mod tests {
                     metric("wall", "ns", false, times),
                     metric("rate", "/s", true, rates),
                 ],
+                unjudged: Vec::new(),
             }),
             baseline: None,
             limits: Vec::new(),
