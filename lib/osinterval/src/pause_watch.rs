@@ -10,8 +10,9 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::coop;
 use tokio::time::Sleep;
 
-use crate::clock::{CAN_PAUSE, is_shifted, tokio_now};
+use crate::clock::{CAN_PAUSE, tokio_now};
 use crate::driver::new_sleep;
+use crate::real_clock::real_now;
 
 /// Waits below this length end in real time, since a test hardly notices that. Longer waits cost
 /// little by a registration in tokio's wheel.
@@ -62,7 +63,7 @@ impl PauseWatch {
         if sleep.deadline().into_std() != deadline {
             sleep.as_mut().reset(deadline.into());
         }
-        let waker = waker_on_shifted_clock(cx.waker());
+        let waker = waker_before(deadline, cx.waker());
         // It makes no difference if the time has come since.
         let _: Poll<()> = pin!(coop::unconstrained(sleep)).poll(&mut Context::from_waker(&waker));
     }
@@ -85,18 +86,21 @@ impl PauseWatch {
     }
 }
 
-/// Returns a waker that wakes the task if tokio's clock is not the real one. Otherwise the kernel
+/// Returns a waker that wakes a task unless the real clock has reached `deadline`: then the kernel
 /// wakes it.
-pub(crate) fn waker_on_shifted_clock(task: &Waker) -> Waker {
-    Waker::from(Arc::new(ShiftedWaker(task.clone())))
+pub(crate) fn waker_before(deadline: Instant, task: &Waker) -> Waker {
+    Waker::from(Arc::new(WakerBefore { deadline, task: task.clone() }))
 }
 
-struct ShiftedWaker(Waker);
+struct WakerBefore {
+    deadline: Instant,
+    task: Waker,
+}
 
-impl Wake for ShiftedWaker {
+impl Wake for WakerBefore {
     fn wake(self: Arc<Self>) {
-        if is_shifted() {
-            self.0.wake_by_ref();
+        if real_now() < self.deadline {
+            self.task.wake_by_ref();
         }
     }
 }

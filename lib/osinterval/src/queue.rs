@@ -18,7 +18,7 @@ use crate::clock::{CAN_PAUSE, is_shifted, tokio_now};
 use crate::driver::new_sleep;
 use crate::heap::{NIL, TimerHeap};
 use crate::kernel_timers::KernelTimers;
-use crate::pause_watch::{MIN_WATCHED_WAIT, waker_on_shifted_clock};
+use crate::pause_watch::{MIN_WATCHED_WAIT, waker_before};
 use crate::precision::{Lead, Precision};
 use crate::real_clock::{add_or_far, real_now, spin_until};
 use crate::sys;
@@ -41,6 +41,9 @@ pub(crate) struct TimerQueue {
     has_kernel_timers: bool,
     /// Whether a test may pause the clock of the queue's runtime.
     can_pause: bool,
+    /// Whether that clock has been found not to be the real one, which it never is again, although
+    /// the two may coincide for a moment.
+    was_paused: AtomicBool,
     /// End of slot 0.
     origin: Instant,
     resolution: Duration,
@@ -245,7 +248,7 @@ impl QueuedWait {
     pub(crate) fn has_fired(&self) -> bool {
         let Self { queue, registration: Registration { key, sleep, .. } } = self;
         match sleep {
-            Some(sleep) if *key == NIL || is_shifted() => sleep.is_elapsed(),
+            Some(sleep) if *key == NIL || queue.uses_tokio() => sleep.is_elapsed(),
             _ if queue.precise || *key == NIL => false,
             _ => {
                 let state = queue.lock();
@@ -336,6 +339,7 @@ impl TimerQueue {
             backend,
             has_kernel_timers: timers.is_some(),
             can_pause,
+            was_paused: AtomicBool::new(false),
             origin: tokio_now().min(real_now()),
             resolution,
             slot_ns: saturating_nanos(resolution),
@@ -392,7 +396,15 @@ impl TimerQueue {
 
     /// Returns whether waits are sleeps of tokio at present.
     fn uses_tokio(&self) -> bool {
-        !self.has_kernel_timers || self.can_pause && is_shifted()
+        if !self.has_kernel_timers {
+            return true;
+        }
+        if !CAN_PAUSE || !self.can_pause {
+            return false;
+        }
+        let was_paused = self.was_paused.load(Ordering::Relaxed) || is_shifted();
+        self.was_paused.store(was_paused, Ordering::Relaxed);
+        was_paused
     }
 
     /// Polls a sleep of tokio for the end of a wait.
@@ -465,7 +477,7 @@ impl TimerQueue {
         if sleep.deadline() != end.into() {
             sleep.as_mut().reset(end.into());
         }
-        let waker = waker_on_shifted_clock(cx.waker());
+        let waker = waker_before(end, cx.waker());
         // It makes no difference if the time has come since.
         let _: Poll<()> = pin!(coop::unconstrained(sleep)).poll(&mut Context::from_waker(&waker));
     }

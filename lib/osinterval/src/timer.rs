@@ -96,11 +96,11 @@ impl Timer {
         let sleep = match &mut self.source {
             Source::Tokio(sleep) => sleep,
             Source::Kernel { timer, pause_watch, replacement } => loop {
-                let is_shifted = is_shifted();
-                if is_shifted != replacement.is_some() {
+                // The clock stays shifted, although it may coincide with the real one for a moment.
+                if replacement.is_none() && is_shifted() {
                     self.arming = Arming::Disarmed;
                     pause_watch.disarm();
-                    *replacement = if is_shifted { Some(new_sleep()?) } else { None };
+                    *replacement = Some(new_sleep()?);
                 }
                 if let Some(sleep) = replacement {
                     break sleep;
