@@ -161,12 +161,14 @@ fn check_page(text: &str) {
     }
 }
 
-/// Returns the number of delivered ticks and the largest lateness of each measured subject.
+/// Returns the number of delivered ticks and the largest lateness of each measured subject whose
+/// number of ticks is known.
 pub fn subject_numbers(report: &Report) -> Vec<(u64, i64)> {
     report
         .subjects
         .iter()
         .filter_map(|s| s.summary.as_ref())
+        .filter(|s| s.came() > 0)
         .map(|s| (s.came(), s.lateness_ns.max))
         .collect()
 }
