@@ -18,25 +18,31 @@ use crate::imported::{
 };
 use crate::unit::Unit;
 
-/// Beginnings of lines that only cyclictest prints.
+/// Beginnings of lines that only cyclictest prints, behind the mark of a comment.
 const BEGINNINGS: [&str; 5] = [
-    "# /dev/cpu_dma_latency set to",
-    "# Min Latencies:",
-    "# Avg Latencies:",
-    "# Max Latencies:",
-    "# Histogram Overflow",
+    "/dev/cpu_dma_latency set to",
+    "Min Latencies:",
+    "Avg Latencies:",
+    "Max Latencies:",
+    "Histogram Overflow",
 ];
-/// The line before the rows of a histogram.
-const TITLE: &str = "# Histogram";
+/// The line before the rows of a histogram, behind the mark of a comment.
+const TITLE: &str = "Histogram";
+
+/// Removes the mark of a comment, which an editor may have removed before.
+fn unmarked(line: &str) -> &str {
+    line.trim_start_matches('#').trim_start()
+}
 
 /// Whether a line is one of cyclictest's output, by itself or with the next line.
 pub(super) fn is_line(line: &str, next: &str) -> bool {
     // Such a title is common in documents.
-    let is_title = line == TITLE && parse_row(next.trim()).is_some();
+    let text = unmarked(line);
+    let is_title = text == TITLE && line != text && parse_row(next.trim()).is_some();
     let has_cpus = line.strip_prefix("Max CPUs = ").is_some_and(|n| n.parse::<u64>().is_ok());
     is_title
         || has_cpus
-        || BEGINNINGS.iter().any(|begin| line.starts_with(begin))
+        || BEGINNINGS.iter().any(|begin| text.starts_with(begin))
         || ThreadLine::parse(line).is_some()
 }
 
@@ -182,8 +188,9 @@ impl Output {
                 None => Err(ImportReason::InvalidRow { line: n, text: line.to_owned() }.into()),
             };
         }
-        self.has_title |= line == TITLE;
-        match line.strip_prefix("# ").and_then(|line| line.split_once(':')) {
+        let text = unmarked(line);
+        self.has_title |= text == TITLE;
+        match text.split_once(':') {
             Some((label, values)) => self.add_figures(label, values),
             None => Ok(()),
         }
@@ -449,6 +456,12 @@ mod tests {
         let figures: String = figures.map(|line| format!("{line}\n")).collect();
         let error = read(&figures, None).unwrap_err().to_string();
         assert!(error.contains("rows of the histogram are missing"), "{error}");
+    }
+
+    #[test]
+    fn marks_may_be_missing() {
+        let plain = TEXT.replace("# ", "").replace('\n', "\r\n");
+        assert_eq!(read(&plain, None).unwrap(), read(TEXT, None).unwrap());
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn line_format(line: &str, next: &str) -> Option<FileFormat> {
     let unsupported = |name, remedy| Some(FileFormat::Unsupported { name, remedy });
     if line.is_empty() {
         None
-    } else if line.starts_with(rtla::BEGIN) {
+    } else if rtla::is_title(line) {
         Some(FileFormat::Rtla)
     } else if hwlatdetect::is_line(line) {
         Some(FileFormat::Hwlatdetect)
@@ -240,7 +240,10 @@ mod tests {
             ("Tag=A,0.1x7,1.007,2.769,HISTFAAA\n", FileFormat::Hlog),
             ("Tag=A,0.127,1.007,2.769\n", FileFormat::Hlog),
             ("0.127,1.007,2.769,HISTFAAA\n", FileFormat::Hlog),
+            ("0.127 1.007 2.769 HISTFAAA\n", FileFormat::Hlog),
             ("[Logging for: READ]\n", FileFormat::Hlog),
+            ("RTLA timerlat histogram\n", FileFormat::Rtla),
+            ("Min Latencies: 00005 00003\n", FileFormat::CyclictestText),
             ("StartTimestamp,Interval_Length,Interval_Max\n", FileFormat::Hlog),
             ("Value(ms)  Percentile  TotalCount  1/(1-Percentile)\n", FileFormat::Hgrm),
             ("@:\n[2, 4)    100 |@@@   |\n", FileFormat::Bpftrace),

@@ -105,7 +105,6 @@ struct Row {
 pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
     let implied = || text.lines().map(str::trim).find_map(implied_unit);
     let known = unit.or_else(implied);
-    let unit_ns = known.unwrap_or(Unit::Ms).nanoseconds();
     let tables = parse_tables(text)?;
     check_count("table", tables.len())?;
     let mut imported = ImportedReport {
@@ -120,7 +119,10 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
     };
     for (number, table) in (1..).zip(&tables) {
         let id = if number == 1 { FIRST.to_owned() } else { format!("{FIRST}-{number}") };
-        let values = table.values(unit_ns).map_err(|e| e.at(ImportPlace::Subject(id.clone())))?;
+        let table_unit = unit.or(table.heading.unit).or(known).unwrap_or(Unit::Ms);
+        let values = table
+            .values(table_unit.nanoseconds())
+            .map_err(|e| e.at(ImportPlace::Subject(id.clone())))?;
         bins::add_subject(&mut imported, subject(id, TOOL, None), values, HINT);
     }
     Ok(imported.report())

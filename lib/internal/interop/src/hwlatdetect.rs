@@ -26,11 +26,14 @@ pub(super) fn is_line(line: &str) -> bool {
         || parse_kernel_sample(line).is_some()
 }
 
-/// Returns the number in the line with this label.
+/// Returns the number in the line with this label, whose words any blanks separate.
 fn labelled_number(text: &str, label: &str) -> Option<i64> {
-    let line = text.lines().find_map(|line| line.trim().strip_prefix(label))?;
-    let digits: String = line.trim().chars().take_while(char::is_ascii_digit).collect();
-    digits.parse().ok()
+    let value = text.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.join(" ").strip_prefix(label).map(|value| value.trim().to_owned())
+    })?;
+    let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    value[..end].parse().ok()
 }
 
 /// Returns the larger part of each sample.
@@ -84,7 +87,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
     let gaps = samples(text)?;
     check_complete(text, gaps.len())?;
     let threshold = labelled_number(text, "Latency threshold:");
-    let requested = labelled_number(text, "hwlatdetect:  test duration");
+    let requested = labelled_number(text, "hwlatdetect: test duration");
     let has_line = |wanted: &str| text.lines().any(|line| line.trim() == wanted);
     // The output has only the requested duration, which a run has reached if nothing ended it.
     let has_reached_end = has_line(FINISHED) && !has_line(INTERRUPTED);

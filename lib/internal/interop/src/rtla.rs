@@ -13,12 +13,23 @@ use crate::imported::{
 };
 use files::quantity::GAPS;
 
-/// Beginning of the first line of the output.
-pub(super) const BEGIN: &str = "# RTLA ";
+/// Beginning of the first line of the output, behind the mark of a comment.
+const BEGIN: &str = "RTLA ";
 const HINT: &str = "Run rtla with a larger -E, so that every value has a bucket.";
 /// The stages of a wake-up and their names in the columns: the timer interrupt, the thread, and its
 /// return to user space.
 const STAGES: [(&str, &str); 3] = [("IRQ", "irq"), ("Thr", "thread"), ("Usr", "user")];
+
+/// Whether a line is the first one of the output. Without the mark of a comment, prose may begin so.
+pub(super) fn is_title(line: &str) -> bool {
+    let is_marked = line.starts_with('#') || line.ends_with(" histogram");
+    is_marked && unmarked(line).starts_with(BEGIN)
+}
+
+/// Removes the mark of a comment, which an editor may have removed before.
+fn unmarked(line: &str) -> &str {
+    line.trim_start_matches('#').trim_start()
+}
 
 /// A program of rtla.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +40,7 @@ enum Program {
 
 impl Program {
     fn parse(title: &str) -> Option<Self> {
-        match title.strip_prefix(BEGIN)?.trim().strip_suffix(" histogram")? {
+        match unmarked(title).strip_prefix(BEGIN)?.trim().strip_suffix(" histogram")? {
             "timerlat" => Some(Self::Timerlat),
             "osnoise" => Some(Self::Osnoise),
             _ => None,
@@ -119,12 +130,12 @@ struct Table {
 impl Table {
     /// Adds a line of the table.
     fn add(&mut self, n: usize, line: &str) -> Result<()> {
-        let words: Vec<&str> = line.split_whitespace().collect();
+        let words: Vec<&str> = unmarked(line).split_whitespace().collect();
         let Some((&first, values)) = words.split_first() else { return Ok(()) };
         match first {
-            "#" if line.contains("unit is microseconds") => self.unit_ns = Some(1_000),
-            "#" if line.contains("unit is nanoseconds") => self.unit_ns = Some(1),
-            "#" => self.duration_ns = parse_duration_ns(&words).or(self.duration_ns),
+            "Time" if line.contains("unit is microseconds") => self.unit_ns = Some(1_000),
+            "Time" if line.contains("unit is nanoseconds") => self.unit_ns = Some(1),
+            "Duration:" => self.duration_ns = parse_duration_ns(values).or(self.duration_ns),
             "Index" => self.add_heads(n, line, values)?,
             "over:" | "count:" | "min:" | "avg:" | "max:" => {
                 self.add_figures(first, values);
@@ -183,7 +194,7 @@ impl Table {
 
 pub(super) fn read(text: &str) -> Result<Report> {
     let mut lines = (1..).zip(text.lines().map(str::trim));
-    let title = lines.find(|(_, line)| line.starts_with(BEGIN));
+    let title = lines.find(|(_, line)| is_title(line));
     let program = title.and_then(|(_, line)| Program::parse(line));
     let program = program.ok_or(ImportReason::UnknownTitle)?;
     let mut table = Table {
@@ -276,9 +287,9 @@ fn warnings(program: Program, unit_ns: u64) -> Vec<Warning> {
     warnings
 }
 
-/// Parses the duration of `# Duration: 0 00:10:00`: days, hours, minutes and seconds.
+/// Parses the words behind `Duration:`, such as `0 00:10:00`: days, hours, minutes and seconds.
 fn parse_duration_ns(words: &[&str]) -> Option<u64> {
-    let ["#", "Duration:", days, time] = words else { return None };
+    let [days, time] = words else { return None };
     let parts: Vec<u64> = time.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
     let [hours, minutes, seconds] = parts[..] else { return None };
     // More than a century is an error.
@@ -327,6 +338,12 @@ mod tests {
     }
 
     #[test]
+    fn marks_may_be_missing() {
+        let plain = TIMERLAT.replace("# ", "").replace('\n', "\r\n");
+        assert_eq!(read(&plain).unwrap(), read(TIMERLAT).unwrap());
+    }
+
+    #[test]
     fn osnoise_values_are_gaps() {
         let text = "# RTLA osnoise histogram\n# Time unit is nanoseconds (ns)\n# Duration: 1 00:00:01\nIndex CPU-003\n0 7\n10 3\n\
                     over: 0\ncount: 10\nmin: 4\navg: 6\nmax: 13\nALL: CPU\ncount: 99\n";
@@ -354,7 +371,6 @@ mod tests {
             ("Thr-012", "Fro-012", "line 4 names an unknown column"),
             ("\n2 ", "\n2 17 ", "invalid row in line 7"),
             ("Index", "IRQ-000", "without --no-index"),
-            ("Index", "#", "invalid row in line 5"),
             ("max: 2 310", "max: 2 -", "the maximum is missing"),
             ("count: 12000", "count: 12", "but the stated count is 12"),
             ("310 330 5 9", "310 330 5 1", "outside of the stated minimum"),

@@ -111,6 +111,15 @@ pub(super) fn is_interval(line: &str) -> bool {
     // The first three bytes of every encoding, of Histogram and of DoubleHistogram, in base64.
     const ENCODED: [&str; 2] = ["HIST", "DHIST"];
     let is_number = |column: &str| f64::from_str(column.trim()).is_ok();
+    let is_encoded = |data: &str| ENCODED.iter().any(|begin| data.trim_start().starts_with(begin));
+    // Some writers separate the columns by blanks.
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if let [start, length, max, data, ..] = words[..]
+        && [start, length, max].into_iter().all(is_number)
+        && is_encoded(data)
+    {
+        return true;
+    }
     let columns: Vec<&str> = line.splitn(5, ',').collect();
     match columns.as_slice() {
         // One of the numbers, or the histogram, may be damaged.
@@ -120,9 +129,8 @@ pub(super) fn is_interval(line: &str) -> bool {
         [start, length, max, data] => {
             let has_numbers = [start, length, max].into_iter().all(|column| is_number(column));
             let has_decimals = [start, length, max].into_iter().all(|column| column.contains('.'));
-            let is_encoded = ENCODED.iter().any(|begin| data.trim_start().starts_with(begin));
             let is_text = !data.trim().is_empty() && !is_number(data);
-            has_numbers && (is_encoded || has_decimals && is_text)
+            has_numbers && (is_encoded(data) || has_decimals && is_text)
         }
         _ => false,
     }
