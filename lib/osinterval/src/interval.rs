@@ -211,6 +211,7 @@ impl IntervalBuilder {
                 behavior,
                 tolerance,
                 missed: 0,
+                discipline: None,
             },
         }
     }

@@ -38,6 +38,7 @@
 //! - `IntervalGroup` has a timer of its own, and serves deadlines together to within a resolution
 //!   you set.
 //! - `blocking::Interval` blocks a thread until each tick, without tokio.
+//! - Each of these intervals can follow the clock of a device, whose events `steer` reports.
 //! - `PeriodicInterval` leaves the repetition to the kernel, and reports at each tick how many
 //!   periods have passed.
 //!
@@ -132,6 +133,8 @@ mod backend;
 pub mod blocking;
 #[cfg(any(feature = "interval", feature = "periodic"))]
 mod clock;
+#[cfg(any(feature = "blocking", feature = "interval"))]
+mod discipline;
 #[cfg(any(feature = "interval", feature = "periodic"))]
 mod driver;
 #[cfg(feature = "periodic")]
@@ -172,6 +175,8 @@ mod timeout;
 mod timer;
 
 pub use backend::{Backend, Fallback};
+#[cfg(any(feature = "blocking", feature = "interval"))]
+pub use discipline::Steering;
 #[cfg(feature = "periodic")]
 pub use expirations::Expirations;
 #[cfg(feature = "interval")]

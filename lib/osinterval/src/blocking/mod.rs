@@ -34,7 +34,8 @@
 //! | older Windows | a waitable timer | [`Backend::CoarseWaitableTimer`] |
 //! | anything else | a condition variable of std | [`Backend::Condvar`] |
 //!
-//! No call allocates after the interval was created.
+//! No call allocates after the interval was created, except for the first one of
+//! [`Interval::steer`].
 //!
 //! # Timer slack
 //!
@@ -192,6 +193,7 @@ impl IntervalBuilder {
             behavior: self.behavior,
             tolerance: self.tolerance,
             missed: 0,
+            discipline: None,
         };
         let interrupt = Arc::new(InterruptState::new(sleeper));
         Ok(Interval { schedule, spinning, interrupt, has_handle: false })
