@@ -108,8 +108,9 @@ const LAST_EPOCH: usize = usize::MAX / 2;
 /// loses the bias soon, up to a maximum that costs each thread one exchange per millisecond.
 const MIN_FENCED_READS: u32 = 16;
 const MAX_FENCED_READS: u32 = 1 << 16;
-/// The bias has lasted if the thread had it this many times longer than it took to get it.
-const LASTING_FACTOR: u64 = 16;
+/// The readings after which the bias has been worth its costs: some hundred nanoseconds to take it
+/// and to lose it, and some nanoseconds less for each reading.
+const MIN_BIASED_READS: u32 = 256;
 
 /// The epoch of the process; see the module.
 ///
@@ -131,10 +132,9 @@ pub(crate) struct ThreadBias {
     remaining_reads: AtomicU32,
     /// The readings with a fence that are needed for the bias.
     fenced_reads: AtomicU32,
-    /// The first reading since the thread lost the bias; zero before it.
-    fenced_since: AtomicU64,
-    /// The reading up to which the bias must not be lost in order to have lasted.
-    lasting_from: AtomicU64,
+    /// The readings since the thread took the bias. It may wrap around, since it only helps to choose
+    /// the number above.
+    biased_reads: AtomicU32,
 }
 
 fn is_biased(epoch: usize) -> bool {
@@ -148,8 +148,7 @@ impl ThreadBias {
             last: AtomicU64::new(0),
             remaining_reads: AtomicU32::new(0),
             fenced_reads: AtomicU32::new(MIN_FENCED_READS),
-            fenced_since: AtomicU64::new(0),
-            lasting_from: AtomicU64::new(0),
+            biased_reads: AtomicU32::new(MIN_BIASED_READS),
         }
     }
 
@@ -165,19 +164,26 @@ impl ThreadBias {
         if self.epoch.swap(NO_EPOCH, Relaxed) == NO_EPOCH {
             return;
         }
-        let has_lasted = self.last.load(Relaxed) >= self.lasting_from.load(Relaxed);
+        let has_lasted = self.biased_reads.load(Relaxed) >= MIN_BIASED_READS;
         let doubled_reads = self.fenced_reads.load(Relaxed).saturating_mul(2);
         let reads = if has_lasted { MIN_FENCED_READS } else { doubled_reads.min(MAX_FENCED_READS) };
         self.fenced_reads.store(reads, Relaxed);
         self.remaining_reads.store(reads, Relaxed);
-        self.fenced_since.store(0, Relaxed);
+    }
+
+    /// Records a sample, and returns the reading: the maximum of the samples of this epoch.
+    #[inline]
+    fn record_biased_read(&self, sample: u64) -> u64 {
+        let reads = self.biased_reads.load(Relaxed);
+        self.biased_reads.store(reads.wrapping_add(1), Relaxed);
+        let count = sample.max(self.last.load(Relaxed));
+        self.last.store(count, Relaxed);
+        count
     }
 
     /// Begins the bias with the first reading of an epoch.
     fn begin_bias(&self, epoch: usize, first: u64) {
-        let waited = first.saturating_sub(self.fenced_since.load(Relaxed));
-        let lasting_from = first.saturating_add(waited.saturating_mul(LASTING_FACTOR));
-        self.lasting_from.store(lasting_from, Relaxed);
+        self.biased_reads.store(0, Relaxed);
         self.last.store(first, Relaxed);
         // The epoch comes last: a signal handler that finds it must find the first reading.
         std::sync::atomic::compiler_fence(SeqCst);
@@ -223,9 +229,7 @@ impl Bias {
         if self.epoch_after(count) != epoch {
             return None;
         }
-        let count = count.max(thread.last.load(Relaxed));
-        thread.last.store(count, Relaxed);
-        Some(count)
+        Some(thread.record_biased_read(count))
     }
 
     /// Reads the counter after a fence. Takes the bias from another thread, and takes it for this
@@ -267,8 +271,6 @@ impl Bias {
             }
             if is_biased(new) {
                 thread.begin_bias(new, count);
-            } else if thread.fenced_since.load(Relaxed) == 0 {
-                thread.fenced_since.store(count, Relaxed);
             }
             return count;
         }
@@ -384,31 +386,31 @@ mod tests {
         assert_eq!(counter.take_reads(), (1_000 - MIN - 1, MIN + 1));
     }
 
+    /// Returns how many readings with a fence a thread needs for the bias.
+    fn count_reads_to_bias(bias: &Bias, thread: &ThreadBias, counter: &Counter) -> u64 {
+        counter.take_reads();
+        while thread.epoch.load(Relaxed) != bias.epoch() {
+            counter.read(bias, thread, 1);
+        }
+        let (_, fenced_reads) = counter.take_reads();
+        fenced_reads
+    }
+
     #[test]
     fn bias_lost_soon_takes_longer() {
         let (bias, counter) = (Bias::new(), Counter::default());
         let (thread, other) = (ThreadBias::new(), ThreadBias::new());
-        for round in 0..4 {
-            counter.read(&bias, &thread, 1_000_000);
-            let (_, fenced) = counter.take_reads();
-            assert_eq!(fenced, MIN + 2, "round {round}: the bias has lasted");
-            counter.read(&bias, &other, 1);
-            counter.take_reads();
-        }
-        for doublings in 1..=20 {
-            while thread.last.load(Relaxed) < counter.count.get() {
-                counter.read(&bias, &thread, 1);
-            }
-            counter.take_reads();
-            counter.read(&bias, &other, 1);
-            counter.take_reads();
-            while thread.epoch.load(Relaxed) != bias.epoch() {
-                counter.read(&bias, &thread, 1);
-            }
-            let (_, fenced) = counter.take_reads();
+        for doublings in 0..=20 {
+            let reads = count_reads_to_bias(&bias, &thread, &counter);
             let expected = (MIN << doublings).min(u64::from(MAX_FENCED_READS)) + 2;
-            assert_eq!(fenced, expected, "{doublings} doublings");
+            assert_eq!(reads, expected, "{doublings} doublings");
+            counter.read(&bias, &thread, MIN_BIASED_READS - 1);
+            counter.read(&bias, &other, 1);
         }
+        count_reads_to_bias(&bias, &thread, &counter);
+        counter.read(&bias, &thread, MIN_BIASED_READS);
+        counter.read(&bias, &other, 1);
+        assert_eq!(count_reads_to_bias(&bias, &thread, &counter), MIN + 2);
     }
 
     #[test]
@@ -529,11 +531,17 @@ mod model {
         }
     }
 
-    fn run(preemptions: usize, model: impl Fn(BareSample) + Sync + Send + Copy + 'static) {
-        for bare_sample in [BareSample::Early, BareSample::InPlace] {
-            let mut builder = loom::model::Builder::new();
-            builder.preemption_bound = Some(preemptions);
-            builder.check(move || model(bare_sample));
+    /// Runs a model with each kind of bare sample of the first thread and of the others.
+    fn run(
+        preemptions: usize,
+        model: impl Fn(BareSample, BareSample) + Sync + Send + Copy + 'static,
+    ) {
+        for first in [BareSample::Early, BareSample::InPlace] {
+            for others in [BareSample::Early, BareSample::InPlace] {
+                let mut builder = loom::model::Builder::new();
+                builder.preemption_bound = Some(preemptions);
+                builder.check(move || model(first, others));
+            }
         }
     }
 
@@ -548,31 +556,31 @@ mod model {
 
     #[test]
     fn bias_is_taken_and_ended() {
-        run(3, |bare_sample| {
+        run(3, |first, others| {
             let process = Arc::new(Process::new());
-            let other = spawn_reader(&process, bare_sample, |reader| reader.check_modest(2));
-            Reader::new(&process, bare_sample).check_greedy(3);
+            let other = spawn_reader(&process, others, |reader| reader.check_modest(2));
+            Reader::new(&process, first).check_greedy(3);
             other.join().unwrap();
         });
     }
 
     #[test]
     fn two_threads_take_the_bias() {
-        run(3, |bare_sample| {
+        run(3, |first, others| {
             let process = Arc::new(Process::new());
-            let other = spawn_reader(&process, bare_sample, |reader| reader.check_greedy(2));
-            Reader::new(&process, bare_sample).check_greedy(3);
+            let other = spawn_reader(&process, others, |reader| reader.check_greedy(3));
+            Reader::new(&process, first).check_greedy(2);
             other.join().unwrap();
         });
     }
 
     #[test]
     fn third_thread_passes_on_readings() {
-        run(1, |bare_sample| {
+        run(1, |first, others| {
             let process = Arc::new(Process::new());
-            let greedy = spawn_reader(&process, bare_sample, |reader| reader.check_greedy(2));
-            let modest = spawn_reader(&process, bare_sample, |reader| reader.check_modest(1));
-            Reader::new(&process, bare_sample).check_greedy(2);
+            let greedy = spawn_reader(&process, others, |reader| reader.check_greedy(2));
+            let modest = spawn_reader(&process, others, |reader| reader.check_modest(1));
+            Reader::new(&process, first).check_greedy(2);
             greedy.join().unwrap();
             modest.join().unwrap();
         });
