@@ -224,18 +224,23 @@ def clocks(run):
     run.osjitter("report", run.path("clock.json"), "--out", run.path("clock.txt"))
     origin = machine_and_day(report)
     threads = peers[0]["order"]["threads"]
-    rows = ["| Clock | a reading | two threads at once | `elapsed()` | first conversion | out of order | after a second |",
-            "|---|---:|---:|---:|---:|---:|---:|"]
+    rows = ["| Clock | a reading | 2 threads at once | 16 | `elapsed()` | 2 threads at once | 16 | first conversion | out of order | after a second |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    medians = lambda clock, key: {cost["threads"]: cost["median"] for cost in clock[key]}
     for clock in peers:
         order, first = clock["order"], clock["first_conversion_us"]
-        read_ns = {reading["threads"]: reading["median"] for reading in clock["read_ns"]}
-        rows.append(f"| `{clock['clock']}` | {read_ns[1]:.1f} ns | {read_ns[2]:.1f} ns | {clock['elapsed_ns']:.1f} ns | "
+        costs_ns = [medians(clock, key)[threads] for key in ["read_ns", "elapsed_ns"] for threads in [1, 2, 16]]
+        rows.append(f"| `{clock['clock']}` | {' | '.join(f'{cost:.1f} ns' for cost in costs_ns)} | "
                     f"{f'{first:.0f} us' if first >= 10 else f'{first:.1f} us'} | "
                     f"{order['violations']:,} of {order['reads']:,} | {clock['drift']['ppm']:+.3f} ppm |")
-    table = join_rows(*rows)
+    monotonic = next(clock for clock in peers if clock["clock"] == "tach::MonotonicInstant")
+    ratios = [medians(monotonic, key) for key in ["read_ratio", "elapsed_ratio"]]
+    ratio_rows = ["| Threads | `MonotonicInstant::now` | `elapsed` |", "|---:|---:|---:|"]
+    ratio_rows += [f"| {threads} | {ratios[0][threads]:.2f} | {ratios[1][threads]:.2f} |" for threads in ratios[0]]
+    table = join_rows(*rows, "", "Relative to a reading and an `elapsed()` with a shared maximum, medians of ratios of neighbouring blocks:", "", *ratio_rows)
     run.path("peers-clock.md").write_text(f"""# Clocks compared
 
-Medians of one thread, and of two threads that read at once; out of order: readings of {threads} threads that were earlier than one already published by another;
+Medians of one thread, and of 2 and 16 threads that read at once; out of order: readings of {threads} threads that were earlier than one already published by another;
 after a second: difference from the clock of the operating system. {origin}. Made by `scripts/results/publish.py clock`.
 
 {table}

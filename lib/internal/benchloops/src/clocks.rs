@@ -91,8 +91,16 @@ pub const CLOCKS: [(&str, &dyn Clock); 4] = [
     ("std", &TypedClock(Instant::now, std_ns)),
 ];
 
-/// Returns the clocks whose cost is measured: [`CLOCKS`], the bare instructions, and the fenced
-/// reading that ends a measured section.
+/// Reads the counter without order, and returns the maximum of all readings so far. The
+/// `MonotonicInstant` of the crate tach 0.2 keeps its order by this method.
+fn shared_maximum() -> u64 {
+    static MAXIMUM: AtomicU64 = AtomicU64::new(0);
+    let count = tach::count();
+    MAXIMUM.fetch_max(count, Ordering::AcqRel).max(count)
+}
+
+/// Returns the clocks whose cost is measured: [`CLOCKS`], the bare instructions, the fenced reading
+/// that ends a measured section, and a reading with a shared maximum for comparison.
 pub fn costed_clocks() -> Vec<(&'static str, &'static dyn Clock)> {
     let bare: &[(&str, &dyn Clock)] = match tach::why_not_counter() {
         Some(_) => &[],
@@ -101,9 +109,12 @@ pub fn costed_clocks() -> Vec<(&'static str, &'static dyn Clock)> {
             ("bare-ordered-counter", &TypedClock(tach::bare::ordered_count, |count| count)),
         ],
     };
+    let compared: &[(&str, &dyn Clock)] = &[
+        ("tach-fenced", &TypedClock(tach::fenced_count, |count| count)),
+        ("shared-maximum", &TypedClock(shared_maximum, |count| count)),
+    ];
     let [instants @ .., std] = &CLOCKS;
-    [bare, instants, &[("tach-fenced", &TypedClock(tach::fenced_count, |count| count))], &[*std]]
-        .concat()
+    [bare, instants, compared, &[*std]].concat()
 }
 
 /// Runs `work` on several threads at once. Its argument is the index of the thread.

@@ -3,9 +3,9 @@
 //!     peers-clock [--seconds N] [--reads N] > peers-clock.json
 //!     peers-clock --drift SECONDS > drift.json
 //!
-//! Measures the cost of a read on several threads, the cost of `elapsed`, the first conversion, the
+//! Measures the cost of a read and of `elapsed` on several threads, the first conversion, the
 //! drift from the clock of the operating system, and the order of instants across threads. The
-//! clocks are interleaved. The table goes to standard error, JSON to standard output. "First" is
+//! clocks are interleaved. JSON goes to standard output. "First" is
 //! the first reading and the first span of a fresh process. It does not include work before `main`,
 //! which minstant and fastant do. With `--drift`, only the drift is measured, of all clocks at once.
 #![allow(
@@ -24,6 +24,8 @@ use serde_json::{Value, json};
 const READS: u64 = 10_000;
 /// Number of blocks of each clock, alternating with those of the other clocks.
 const BLOCKS: usize = 101;
+/// Numbers of threads that read at once.
+const THREADS: [u64; 4] = [1, 2, 4, 16];
 
 /// A clock of a crate.
 trait Clock {
@@ -130,24 +132,12 @@ fn first_us<C: Clock>() -> f64 {
     start.elapsed().as_nanos() as f64 / 1e3
 }
 
-/// Reads a clock between two readings of the operating system's clock. Returns the pair with the
-/// shortest time between those two of many tries, with their middle.
-fn pair<C: Clock>() -> (Instant, C::Instant) {
-    let read = || {
-        let before = Instant::now();
-        let instant = C::now();
-        (before.elapsed(), before, instant)
-    };
-    let (width, before, instant) = (0..100).map(|_| read()).min_by_key(|p| p.0).expect("a hundred");
-    (before + width / 2, instant)
-}
-
 fn drift_ppm<C: Clock>(span: Duration) -> f64 {
-    let (os, instant) = pair::<C>();
+    let first = tach::read_paired(C::now);
     std::thread::sleep(span);
-    let (os_end, instant_end) = pair::<C>();
-    let truth = (os_end - os).as_nanos() as f64;
-    (C::between(instant, instant_end).as_nanos() as f64 - truth) / truth * 1e6
+    let last = tach::read_paired(C::now);
+    let truth = (last.at - first.at).as_nanos() as f64;
+    (C::between(first.value, last.value).as_nanos() as f64 - truth) / truth * 1e6
 }
 
 /// Counts readings that are earlier than one that another thread has already published.
@@ -184,40 +174,51 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn costs_ns(threads: u64) -> Vec<f64> {
-    let barrier = Barrier::new(threads as usize);
-    let per_thread: Vec<Vec<Vec<f64>>> = std::thread::scope(|scope| {
-        let started: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut blocks = vec![Vec::with_capacity(BLOCKS); CLOCKS.len()];
-                    for _ in 0..BLOCKS {
-                        for (clock, blocks) in CLOCKS.iter().zip(&mut blocks) {
-                            barrier.wait();
-                            blocks.push((clock.block_ns)());
-                        }
-                    }
-                    blocks
-                })
-            })
-            .collect();
-        started.into_iter().map(|t| t.join().expect("no panic")).collect()
-    });
-    (0..CLOCKS.len())
-        .map(|i| median(per_thread.iter().flat_map(|b| b[i].iter().copied()).collect()))
-        .collect()
+/// The medians of a clock at a number of threads.
+struct Costs {
+    read_ns: f64,
+    elapsed_ns: f64,
+    /// Cost of a reading and of `elapsed`, each relative to that with a shared maximum in the same
+    /// block.
+    read_ratio: f64,
+    elapsed_ratio: f64,
 }
 
-/// Returns the cost of `elapsed` of each clock, interleaved on one thread.
-fn elapsed_costs_ns() -> Vec<f64> {
-    let mut blocks = vec![Vec::with_capacity(BLOCKS); CLOCKS.len()];
-    for _ in 0..BLOCKS {
-        CLOCKS
-            .iter()
-            .zip(&mut blocks)
-            .for_each(|(clock, blocks)| blocks.push((clock.elapsed_ns)()));
-    }
-    blocks.into_iter().map(median).collect()
+/// Mean nanoseconds of a block of readings, and of one of calls of `elapsed`.
+struct BlockCosts {
+    read_ns: f64,
+    elapsed_ns: f64,
+}
+
+/// Returns the costs of each clock while several threads read at once. The clocks alternate.
+fn measure_costs(threads: u64) -> Vec<Costs> {
+    let barrier = Barrier::new(threads as usize);
+    let run_blocks = || -> Vec<Vec<BlockCosts>> {
+        let run_clock = |clock: &ClockBenchmark| {
+            barrier.wait();
+            let read_ns = (clock.block_ns)();
+            barrier.wait();
+            BlockCosts { read_ns, elapsed_ns: (clock.elapsed_ns)() }
+        };
+        (0..BLOCKS).map(|_| CLOCKS.iter().map(run_clock).collect()).collect()
+    };
+    let blocks: Vec<Vec<BlockCosts>> = std::thread::scope(|scope| {
+        let started: Vec<_> = (0..threads).map(|_| scope.spawn(run_blocks)).collect();
+        started.into_iter().flat_map(|t| t.join().expect("no panic")).collect()
+    });
+    let base = CLOCKS.iter().position(|clock| clock.name == SharedMaximum::NAME).expect("a clock");
+    let medians = |i: usize| {
+        let median_of = |value: fn(&BlockCosts, &BlockCosts) -> f64| {
+            median(blocks.iter().map(|block| value(&block[i], &block[base])).collect())
+        };
+        Costs {
+            read_ns: median_of(|clock, _| clock.read_ns),
+            elapsed_ns: median_of(|clock, _| clock.elapsed_ns),
+            read_ratio: median_of(|clock, base| clock.read_ns / base.read_ns),
+            elapsed_ratio: median_of(|clock, base| clock.elapsed_ns / base.elapsed_ns),
+        }
+    };
+    (0..CLOCKS.len()).map(medians).collect()
 }
 
 /// Measures the drift of all clocks over a number of seconds, at the same time.
@@ -268,30 +269,24 @@ fn main() {
         };
         median((0..5).map(|_| run()).collect())
     };
-    let costs: Vec<(u64, Vec<f64>)> = [1, 2, 4].map(|threads| (threads, costs_ns(threads))).into();
-    let elapsed = elapsed_costs_ns();
-    eprintln!(
-        "{:<44}{:>9}{:>9}{:>9}{:>9}{:>13}{:>14}{:>14}",
-        "", "ns: 1", "2", "4 thr.", "elapsed", "first, us", "drift, ppm", "out of order"
-    );
+    let costs = THREADS.map(|threads| (threads, measure_costs(threads)));
     let rows: Vec<Value> = CLOCKS
         .iter()
         .enumerate()
         .map(|(i, clock)| {
-            let ns: Vec<f64> = costs.iter().map(|(_, medians)| medians[i]).collect();
-            let (first_us, drift) = (first(i), (clock.drift_ppm)(Duration::from_secs(seconds)));
-            let out_of_order = (clock.out_of_order)(4, reads);
-            eprintln!(
-                "{:<44}{:>9.1}{:>9.1}{:>9.1}{:>9.1}{:>13.1}{:>14.3}{:>14}",
-                clock.name, ns[0], ns[1], ns[2], elapsed[i], first_us, drift, out_of_order
-            );
+            let values = |value: fn(&Costs) -> f64| -> Vec<Value> {
+                let rows = costs.iter().map(|(n, costs)| (n, value(&costs[i])));
+                rows.map(|(n, median)| json!({"threads": n, "median": median})).collect()
+            };
             json!({
                 "clock": clock.name,
-                "read_ns": costs.iter().map(|(n, medians)| json!({"threads": n, "median": medians[i]})).collect::<Vec<_>>(),
-                "elapsed_ns": elapsed[i],
-                "first_conversion_us": first_us,
-                "drift": {"span_s": seconds, "ppm": drift},
-                "order": {"threads": 4, "reads": reads, "violations": out_of_order},
+                "read_ns": values(|costs| costs.read_ns),
+                "elapsed_ns": values(|costs| costs.elapsed_ns),
+                "read_ratio": values(|costs| costs.read_ratio),
+                "elapsed_ratio": values(|costs| costs.elapsed_ratio),
+                "first_conversion_us": first(i),
+                "drift": {"span_s": seconds, "ppm": (clock.drift_ppm)(Duration::from_secs(seconds))},
+                "order": {"threads": 4, "reads": reads, "violations": (clock.out_of_order)(4, reads)},
             })
         })
         .collect();
