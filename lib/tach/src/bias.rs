@@ -122,7 +122,7 @@ pub(crate) struct Bias {
     epoch: [EpochWord; 2],
 }
 
-/// What a thread remembers of its readings. Only the thread and its signal handlers access it.
+/// The state of a thread. Only the thread and its signal handlers access it.
 pub(crate) struct ThreadBias {
     /// The epoch in which the thread has the bias, `NO_EPOCH` or `EPOCH_BEFORE_FIRST`.
     epoch: AtomicUsize,
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn sample_of_an_ended_bias_is_discarded() {
+    fn ended_bias_discards_the_sample() {
         let (bias, thread) = (Bias::new(), ThreadBias::new());
         take_bias(&bias, &thread);
         let other = ThreadBias::new();
