@@ -56,9 +56,9 @@
 //! grows.
 //!
 //! - *j* is even. The sample of *b* follows a fence. By 1 and 2, the sample of *a* precedes the
-//!   store of its thread; by 4, the load of the thread of *b* precedes the sample of *b*. By 5,
-//!   *a* ≤ *b* if *a* is a sample. If *a* is a maximum of samples of its thread, the same is true of
-//!   each of them.
+//!   store of its thread; by 4, the load of the thread of *b* precedes the sample of *b*. If one
+//!   thread made both readings, step 3 of *a* is such a load. By 5, *a* ≤ *b* if *a* is a sample. If
+//!   *a* is a maximum of samples of its thread, the same is true of each of them.
 //! - *j* is odd and *i* = *j*. Only the thread with the bias reads in that epoch, so it made both
 //!   readings, and *b* is a maximum that includes *a*.
 //! - *j* is odd and *i* < *j*. The thread of *b* began epoch *j* by an exchange. Step 3 of *a* loaded
