@@ -73,11 +73,16 @@
 //! lose its CPU, and sample the counter long after another thread has taken the bias.
 //!
 //! Nothing is assumed about how the threads synchronise. A chain through a third thread, the kernel
-//! (a pipe, a signal, a join) or relaxed accesses is a chain of stores and loads as well. A signal
-//! handler may interrupt a reading anywhere: the bias counts as taken only after the first reading
-//! of the epoch. A child process after `fork` inherits the epoch with the thread that has the bias,
-//! or with a thread that no longer exists, whose bias the next reading takes away. The bias of a
-//! thread that has ended is never inherited, since a new thread starts without one.
+//! (a pipe, a signal, a join) or relaxed accesses is a chain of stores and loads as well.
+//!
+//! A signal handler may interrupt a reading anywhere: the bias counts as taken only after the first
+//! reading of the epoch. The interrupted reading may then store a smaller maximum than that of the
+//! handler. Later samples are still not less, because the return from a signal goes through the
+//! kernel, which waits for earlier instructions on x86 (`iret`) and on Arm (`eret`).
+//!
+//! A child process after `fork` inherits the epoch with the thread that has the bias, or with a
+//! thread that no longer exists, whose bias the next reading takes away. The bias of a thread that
+//! has ended is never inherited, since a new thread starts without one.
 //!
 //! The tests contain a model of the protocol for loom, in which the counter is a word that all
 //! threads increment, and a bare sample may be taken before earlier loads. `tests/order.rs` reads
