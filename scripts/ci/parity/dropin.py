@@ -1,10 +1,10 @@
-"""Runs the tests of published packages with tokio, and again with osinterval's timers in tokio's place.
+"""Runs the tests of published packages as published, and again with our crates in place of what they use.
 
     dropin.py DIRECTORY [PACKAGE]...
 
 `dropin.toml` lists the packages. In DIRECTORY, a package named tokio re-exports the real one with osinterval's timers, and cargo
-patches it into each package. A test that passes with tokio and not with ours is repeated alone on both sides. If it never passes
-with ours, it must be in `dropin-differences.txt`.
+patches it into each package that has no edits. A test that passes as published and not with ours is repeated alone on both sides. If
+it never passes with ours, it must be in `dropin-differences.txt`.
 
 Exits with 1 if a difference is not listed, and with 77 if no package could be tested.
 """
@@ -104,16 +104,16 @@ members = ["real", "osinterval", "cadence"]
     (directory / "src/lib.rs").write_text(SHIM)
 
 
-def copy_package(source, directory, suite):
-    """Copies a package, and applies the edits of its suite."""
+def copy_package(source, directory, edits, dependencies):
+    """Copies a package, edits it and adds crates of ours to its dependencies."""
     shutil.rmtree(directory, ignore_errors=True)
     shutil.copytree(source, directory, ignore=shutil.ignore_patterns("Cargo.lock"))
     manifest = directory / "Cargo.toml"
     text = manifest.read_text() + "\n[workspace]\n"
-    for package, name in suite.get("dependencies", {}).items():
+    for package, name in dependencies.items():
         text += f'[dependencies.{name}]\npackage = "{package}"\npath = "{ROOT / "lib" / name}"\n'
     manifest.write_text(text)
-    for edit in suite.get("edits", []):
+    for edit in edits:
         path = directory / edit["file"]
         original = path.read_text()
         if edit["text"] not in original:
@@ -124,6 +124,7 @@ def copy_package(source, directory, suite):
 def build_programs(directory, suite, patch):
     """Returns the paths of a package's test programs by name."""
     features = ["--features", ",".join(suite["features"])] if "features" in suite else []
+    features += [] if suite.get("default-features", True) else ["--no-default-features"]
     command = ["cargo", "test", "--no-run", "--lib", "--tests", *features, *patch, "--message-format", "json-render-diagnostics"]
     environment = os.environ | {"RUSTFLAGS": "--cap-lints allow"}
     done = subprocess.run(command, cwd=directory, env=environment, stdout=subprocess.PIPE, check=True)
@@ -151,11 +152,12 @@ def compare(name, suite, directory, shim):
     """Runs a package's tests on both sides. Returns the counts of passed tests, and the tests that never pass with ours."""
     source = published_package(directory / "download" / name, name, suite["version"])
     published, edited = directory / name / "published", directory / name / "ours"
-    copy_package(source, published, {})
-    copy_package(source, edited, suite)
+    repairs = suite.get("repairs", [])
+    copy_package(source, published, repairs, {})
+    copy_package(source, edited, repairs + suite.get("edits", []), suite.get("dependencies", {}))
     published_programs = build_programs(published, suite, [])
     shutil.copy(published / "Cargo.lock", edited)  # the same versions of all dependencies
-    patch = [] if suite.get("dependencies") else ["--config", f'patch.crates-io.tokio.path="{shim}"']
+    patch = [] if "edits" in suite else ["--config", f'patch.crates-io.tokio.path="{shim}"']
     our_programs = build_programs(edited, suite, patch)
     base = run_tests(published_programs, published)
     ours = run_tests(our_programs, edited)
@@ -174,7 +176,7 @@ def compare(name, suite, directory, shim):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Runs tests of published packages with our timers in place of tokio's.")
+    parser = argparse.ArgumentParser(description="Runs tests of published packages with our timers or clocks.")
     parser.add_argument("directory", type=pathlib.Path, help="directory in which the tests are built")
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help="packages of dropin.toml [default: all]")
     arguments = parser.parse_args()
@@ -194,16 +196,17 @@ def main():
         print(f"-- {name}", flush=True)
         try:
             base, ours, total, differences = compare(name, suites[name], directory, directory / "shim")
+            row = f"{total:>5} tests, {base} pass as published, {ours} with ours, {len(differences)} differ"
+            allowed = {test for package, test, _ in listed if package == name}
+            violations += [f"{name}: {test}: {outcome}, and not listed" for test, outcome in differences.items() if test not in allowed]
+            violations += [f"{name}: {test} is listed, but does not differ" for test in allowed - differences.keys()]
         except (OSError, SourceError) as error:
-            rows.append(f"{name:<28}not run: {error}")
-            continue
+            row = f" not run: {error}"
         except subprocess.CalledProcessError as error:
+            row = f" failed: {error}"
             violations.append(f"{name}: {error}")
-            continue
-        rows.append(f"{name:<28}{total:>5} tests, {base} pass as published, {ours} with ours, {len(differences)} differ")
-        allowed = {test for package, test, _ in listed if package == name}
-        violations += [f"{name}: {test}: {outcome}, and not listed" for test, outcome in differences.items() if test not in allowed]
-        violations += [f"{name}: {test} is listed, but does not differ" for test in allowed - differences.keys()]
+        rows.append(f"{name:<28}{row}")
+        print(rows[-1], flush=True)
     print("", *rows, *(f"error: {text}" for text in violations), sep="\n")
     if violations:
         sys.exit(1)
