@@ -3,16 +3,18 @@
 //!
 //! ```text
 //! tick-costs precise ROUNDS PERIOD_US     the precise mode at several quantiles
-//! tick-costs runtime ROUNDS PERIOD_US     from a sleeping thread to an interval, step by step, and settings of tokio's runtime
+//! tick-costs runtime ROUNDS PERIOD_US     from a sleeping thread to an interval, and settings of tokio's runtime
+//! tick-costs busy ROUNDS PERIOD_US        the settings, next to a task that is always ready
 //! tick-costs ticks NAME TICKS PERIOD_US   one of them alone, for `strace` and `perf`
 //! ```
 
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use jitterstat::stats::random::SplitMix64;
-use osinterval::{OsInterval, Precision, Spin};
+use osinterval::{IntervalBuilder, IntervalTimer, OsInterval, Precision, Spin};
 use rustix::event::epoll;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{
@@ -28,6 +30,8 @@ use tokio::runtime::{Builder, Runtime};
 const ROUND: Duration = Duration::from_millis(125);
 /// Ticks before them, except in rounds that start cold.
 const WARM_UP: usize = 20;
+/// Length of a poll of the task that is always ready.
+const BUSY_POLL: Duration = Duration::from_micros(10);
 
 /// The deadlines of a round.
 #[derive(Clone, Copy)]
@@ -176,10 +180,9 @@ async fn measure_interval(interval: &mut OsInterval, grid: Grid) -> Round {
     recorder.finish()
 }
 
-fn new_interval(runtime: &Runtime, period: Duration, precision: Precision) -> OsInterval {
+fn new_interval(runtime: &Runtime, builder: IntervalBuilder) -> OsInterval {
     let _guard = runtime.enter();
-    let interval = OsInterval::builder(period).precision(precision).build();
-    interval.expect("has a timer")
+    builder.build().expect("has a timer")
 }
 
 /// Runs the future in a task of its own, as applications do.
@@ -188,6 +191,18 @@ fn run_task<T: Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,
 ) -> T {
     runtime.block_on(async { tokio::spawn(future).await.expect("does not panic") })
+}
+
+/// Is ready in each turn of the runtime, and takes [`BUSY_POLL`] each time.
+async fn stay_ready() {
+    std::future::poll_fn(|cx| {
+        let end = Instant::now() + BUSY_POLL;
+        while Instant::now() < end {}
+        // Unlike `yield_now`, this does not make the runtime poll its drivers.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
 }
 
 struct Contender {
@@ -203,29 +218,38 @@ impl Contender {
         Self { name: name.into(), warm_up: WARM_UP, measure: Box::new(measure), rounds }
     }
 
-    /// An interval that lives through all rounds, on a runtime that does as well.
-    fn living(
+    /// An interval that lives through all rounds, on a runtime that does as well. With
+    /// `is_busy`, each turn of the runtime also polls a task for [`BUSY_POLL`].
+    fn busy_or_idle(
         name: impl Into<String>,
         runtime: Runtime,
-        period: Duration,
-        precision: Precision,
+        builder: IntervalBuilder,
+        is_busy: bool,
     ) -> Self {
-        let mut idle = Some(new_interval(&runtime, period, precision));
+        let mut idle = Some(new_interval(&runtime, builder.clone()));
         Self::new(name, move |grid| {
             let mut interval = idle.take().expect("is put back after each round");
+            let neighbour = is_busy.then(|| runtime.spawn(stay_ready()));
             let (round, interval) = run_task(&runtime, async move {
                 (measure_interval(&mut interval, grid).await, interval)
             });
             idle = Some(interval);
+            if let Some(neighbour) = neighbour {
+                neighbour.abort();
+            }
             round
         })
     }
 
+    fn living(name: impl Into<String>, runtime: Runtime, builder: IntervalBuilder) -> Self {
+        Self::busy_or_idle(name, runtime, builder, false)
+    }
+
     /// A new interval on a new runtime for each round, which is recorded from the first tick.
-    fn cold(name: &str, period: Duration, precision: Precision) -> Self {
+    fn cold(name: &str, builder: IntervalBuilder) -> Self {
         let cold = Self::new(name, move |grid| {
             let runtime = current_thread().build().expect("a runtime");
-            let mut interval = new_interval(&runtime, period, precision);
+            let mut interval = new_interval(&runtime, builder.clone());
             run_task(&runtime, async move { measure_interval(&mut interval, grid).await })
         });
         Self { warm_up: 0, ..cold }
@@ -251,60 +275,71 @@ fn current_thread() -> Builder {
 }
 
 /// Returns plain and precise intervals that live or are new in each round, and a spinning thread.
+/// Both have a timer of their own.
 fn precise_contenders(period: Duration) -> Vec<Contender> {
     let runtime = || current_thread().build().expect("a runtime");
+    let plain = OsInterval::builder(period).timer(IntervalTimer::Own);
+    let precise = plain.clone().precision(Precision::spin());
     let mut contenders = vec![
         Contender::new("spin", measure_spin),
-        Contender::cold("plain, cold", period, Precision::Os),
-        Contender::cold("precise, cold", period, Precision::spin()),
-        Contender::living("plain", runtime(), period, Precision::Os),
-        Contender::living("precise", runtime(), period, Precision::spin()),
+        Contender::cold("plain, cold", plain.clone()),
+        Contender::cold("precise, cold", precise.clone()),
+        Contender::living("plain", runtime(), plain),
+        Contender::living("precise", runtime(), precise.clone()),
     ];
     for quantile in [0.9, 0.95, 0.99, 0.999] {
-        let precision = Spin::default().with_quantile(quantile).into();
-        let name = format!("precise {quantile}");
-        contenders.push(Contender::living(name, runtime(), period, precision));
+        let builder = precise.clone().precision(Spin::default().with_quantile(quantile));
+        contenders.push(Contender::living(format!("precise {quantile}"), runtime(), builder));
     }
     contenders
 }
 
-/// Returns the steps from a sleeping thread to an interval, and intervals on other runtimes.
-fn runtime_contenders(period: Duration) -> Vec<Contender> {
-    let build = |mut builder: Builder| builder.build().expect("a runtime");
-    let bare = build(current_thread());
-    let mut contenders = vec![
-        Contender::new("nanosleep", measure_nanosleep),
-        Contender::new("epoll", measure_epoll),
-        Contender::new("AsyncFd", move |grid| run_task(&bare, measure_async_fd(grid))),
-    ];
-    let set = |change: fn(&mut Builder) -> &mut Builder| {
-        let mut builder = current_thread();
-        change(&mut builder);
-        builder
-    };
-    let with_io = {
-        let mut builder = Builder::new_current_thread();
-        builder.enable_io();
-        builder
+/// Returns runtimes by the settings in which they differ.
+fn runtimes() -> Vec<(&'static str, Runtime)> {
+    let current = |change: fn(&mut Builder) -> &mut Builder| {
+        change(&mut current_thread()).build().expect("a runtime")
     };
     let multi_thread = |workers| {
         let mut builder = Builder::new_multi_thread();
-        builder.enable_all().worker_threads(workers);
-        builder
+        builder.enable_all().worker_threads(workers).build().expect("a runtime")
     };
-    for (name, builder) in [
-        ("current_thread, enable_all", current_thread()),
-        ("current_thread, again", current_thread()),
+    let with_io = Builder::new_current_thread().enable_io().build().expect("a runtime");
+    vec![
+        ("current_thread, enable_all", current(|builder| builder)),
+        ("current_thread, again", current(|builder| builder)),
         ("enable_io", with_io),
-        ("event_interval 1", set(|builder| builder.event_interval(1))),
-        ("event_interval 1024", set(|builder| builder.event_interval(1024))),
-        ("global_queue_interval 1024", set(|builder| builder.global_queue_interval(1024))),
+        ("event_interval 1", current(|builder| builder.event_interval(1))),
+        ("event_interval 10", current(|builder| builder.event_interval(10))),
+        ("event_interval 1024", current(|builder| builder.event_interval(1024))),
+        ("global_queue_interval 1", current(|builder| builder.global_queue_interval(1))),
         ("multi_thread, 1 worker", multi_thread(1)),
         ("multi_thread, 2 workers", multi_thread(2)),
-    ] {
-        contenders.push(Contender::living(name, build(builder), period, Precision::Os));
-    }
-    contenders
+    ]
+}
+
+/// Returns the steps from a sleeping thread to an interval, and intervals on other runtimes.
+fn runtime_contenders(period: Duration) -> Vec<Contender> {
+    let runtime = || current_thread().build().expect("a runtime");
+    let bare = runtime();
+    let builder = OsInterval::builder(period);
+    let own = builder.clone().timer(IntervalTimer::Own);
+    let steps = [
+        Contender::new("nanosleep", measure_nanosleep),
+        Contender::new("epoll", measure_epoll),
+        Contender::new("AsyncFd", move |grid| run_task(&bare, measure_async_fd(grid))),
+        Contender::living("own timer", runtime(), own),
+    ];
+    let settings = runtimes()
+        .into_iter()
+        .map(|(name, runtime)| Contender::living(name, runtime, builder.clone()));
+    steps.into_iter().chain(settings).collect()
+}
+
+/// Returns intervals on runtimes with a task that is always ready.
+fn busy_contenders(period: Duration) -> Vec<Contender> {
+    let builder = OsInterval::builder(period);
+    let new = |(name, runtime)| Contender::busy_or_idle(name, runtime, builder.clone(), true);
+    runtimes().into_iter().map(new).collect()
 }
 
 fn main() {
@@ -318,6 +353,7 @@ fn main() {
     let (mut contenders, count) = match arguments[..] {
         ["precise", count, _] => (precise_contenders(period), number(count)),
         ["runtime", count, _] => (runtime_contenders(period), number(count)),
+        ["busy", count, _] => (busy_contenders(period), number(count)),
         ["ticks", name, ticks, _] => {
             let all = precise_contenders(period).into_iter().chain(runtime_contenders(period));
             let mut contender = all.into_iter().find(|c| c.name == name).expect("a known name");
