@@ -208,9 +208,11 @@ impl IntervalBuilder {
 ///
 /// # Precision
 /// On an idle Linux machine a tick is tens of microseconds late: the kernel's high-resolution timer
-/// and the wake-up of the thread. With [`Precision::Spin`] nearly all ticks are tens of nanoseconds
-/// late. The lead follows the lateness of the sleep, and is limited by [`Spin`](crate::Spin) as that
-/// of `OsInterval` is. [`blocking`](self) has the systems and the timer slack.
+/// and the wake-up of the thread. With [`Precision::Spin`] nine ticks in ten are tens of nanoseconds
+/// late, and one in a hundred is microseconds late or more. The lead follows the lateness of the
+/// sleep, and is limited by [`Spin`](crate::Spin) as that of `OsInterval` is. On a busy CPU the
+/// thread waits for its turn, and no lead helps against that. [`blocking`](self) has the systems and
+/// the timer slack.
 ///
 /// # Thread safety
 /// An `Interval` is `Send` and `Sync`, and may move to another thread between ticks. A [`Handle`]
