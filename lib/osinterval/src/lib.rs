@@ -56,7 +56,7 @@
 //! # Testing
 //!
 //! If a test pauses tokio's clock, with `start_paused` or `tokio::time::pause`, all timers of this
-//! crate follow it, as tokio's do. Hours pass at once, in the same order:
+//! crate except those of `blocking` follow it, as tokio's do. Hours pass at once, in the same order:
 //!
 //! ```
 //! # #[cfg(feature = "interval")]
@@ -103,7 +103,7 @@
 //!
 //! All types are `Send` and `Sync`, except that a timeout is so only if its future is. Intervals,
 //! groups and sleeps may move to another thread or runtime. They tick or complete only while the
-//! runtime on which they were created is running.
+//! runtime on which they were created is running. Those of `blocking` need no runtime.
 //!
 //! Ticks and sleeps are cancel safe: dropping a pending `tick` loses no tick, and dropping a sleep
 //! frees its place in the queue. A timeout is cancel safe if its future is. Each function documents
