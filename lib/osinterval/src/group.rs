@@ -187,6 +187,7 @@ mod tests {
     use super::*;
     use std::task::{Context, Poll, Waker};
 
+    #[cfg(all(feature = "os-native", not(osinterval_force_fallback)))]
     const HOUR: Duration = Duration::from_secs(3_600);
 
     /// Polls once, with a waker that does nothing.
@@ -194,6 +195,7 @@ mod tests {
         interval.poll_tick(&mut Context::from_waker(Waker::noop()))
     }
 
+    #[cfg(all(feature = "os-native", not(osinterval_force_fallback)))]
     #[tokio::test]
     async fn dropped_intervals_are_deregistered() {
         let group = IntervalGroup::new().unwrap();
@@ -233,6 +235,7 @@ mod tests {
         assert!(message.contains("is its runtime shutting down?"), "{message}");
     }
 
+    #[cfg(all(feature = "os-native", not(osinterval_force_fallback)))]
     #[tokio::test]
     async fn repeated_resets_leave_one_entry() {
         let group = IntervalGroup::new().unwrap();

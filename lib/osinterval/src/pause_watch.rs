@@ -10,9 +10,8 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::coop;
 use tokio::time::Sleep;
 
-use crate::clock::{CAN_PAUSE, tokio_now};
+use crate::clock::{CAN_PAUSE, is_shifted, tokio_now};
 use crate::driver::new_sleep;
-use crate::real_clock::real_now;
 
 /// Waits below this length end in real time, since a test hardly notices that. Longer waits cost
 /// little by a registration in tokio's wheel.
@@ -63,7 +62,8 @@ impl PauseWatch {
         if sleep.deadline().into_std() != deadline {
             sleep.as_mut().reset(deadline.into());
         }
-        let waker = waker_before(deadline, cx.waker());
+        // On the real clock the kernel wakes the task.
+        let waker = waker_if(is_shifted, cx.waker());
         // It makes no difference if the time has come since.
         let _: Poll<()> = pin!(coop::unconstrained(sleep)).poll(&mut Context::from_waker(&waker));
     }
@@ -86,20 +86,22 @@ impl PauseWatch {
     }
 }
 
-/// Returns a waker that wakes a task unless the real clock has reached `deadline`: then the kernel
-/// wakes it.
-pub(crate) fn waker_before(deadline: Instant, task: &Waker) -> Waker {
-    Waker::from(Arc::new(WakerBefore { deadline, task: task.clone() }))
+/// Returns a waker that wakes a task if a condition holds.
+pub(crate) fn waker_if(
+    condition: impl Fn() -> bool + Send + Sync + 'static,
+    task: &Waker,
+) -> Waker {
+    Waker::from(Arc::new(WakerIf { condition, task: task.clone() }))
 }
 
-struct WakerBefore {
-    deadline: Instant,
+struct WakerIf<F> {
+    condition: F,
     task: Waker,
 }
 
-impl Wake for WakerBefore {
+impl<F: Fn() -> bool + Send + Sync + 'static> Wake for WakerIf<F> {
     fn wake(self: Arc<Self>) {
-        if real_now() < self.deadline {
+        if (self.condition)() {
             self.task.wake_by_ref();
         }
     }

@@ -18,10 +18,11 @@ use crate::clock::{CAN_PAUSE, is_shifted, tokio_now};
 use crate::driver::new_sleep;
 use crate::heap::{NIL, TimerHeap};
 use crate::kernel_timers::KernelTimers;
-use crate::pause_watch::{MIN_WATCHED_WAIT, waker_before};
+use crate::pause_watch::{MIN_WATCHED_WAIT, waker_if};
 use crate::precision::{Lead, Precision};
 use crate::real_clock::{add_or_far, real_now, spin_until};
 use crate::sys;
+use crate::timer::long_before;
 
 /// Wakes any number of tasks, each at its time.
 ///
@@ -79,7 +80,7 @@ struct State {
 }
 
 /// Deadlines that are closer than this are served by one wake-up of the thread, which takes about as
-/// long.
+/// long. So no timer is armed in advance for the second.
 const MIN_TURN_NS: u64 = 20_000;
 
 /// The parts of an [`io::Error`], which cannot be cloned.
@@ -143,16 +144,21 @@ impl QueuedWait {
         let Self { queue, registration } = self;
         queue.check_alive()?;
         let has_passed = is_fresh && tokio_now() >= deadline;
+        if has_passed && !queue.is_paused() {
+            self.cancel();
+            return Poll::Ready(Ok(()));
+        }
         if queue.uses_tokio() {
             if has_passed && queue.slot_ns > 1 {
                 // A reset to before the end of the slot would wake the task.
                 registration.sleep = None;
             }
             let end = if has_passed { deadline } else { queue.end_of_slot(deadline) };
-            return queue.poll_tokio(registration, end, cx);
-        }
-        if has_passed {
-            self.cancel();
+            ready!(queue.poll_tokio(registration, end, cx))?;
+            if !queue.is_paused() {
+                // It keeps the waker of this poll.
+                registration.sleep = None;
+            }
             return Poll::Ready(Ok(()));
         }
         let deadline =
@@ -177,14 +183,15 @@ impl QueuedWait {
         queue.check_alive()?;
         queue.acknowledge_wakeup(registration);
         let now = tokio_now();
+        if now >= deadline && !queue.is_paused() {
+            registration.end_pause_watch();
+            return Poll::Ready(Ok(now));
+        }
         if queue.uses_tokio() {
             let end = if now >= deadline { deadline } else { queue.end_of_slot(deadline) };
             ready!(queue.poll_tokio(registration, end, cx))?;
             // It keeps the waker of this poll.
             registration.sleep = None;
-        } else if now >= deadline {
-            registration.end_pause_watch();
-            return Poll::Ready(Ok(now));
         } else {
             let next = add_or_far(deadline, period, deadline);
             let (due, next_due) = (queue.slot_end(deadline), queue.slot_end(next));
@@ -208,7 +215,12 @@ impl QueuedWait {
         }
         let has_passed = tokio_now() >= deadline;
         if queue.uses_tokio() {
-            let end = if has_passed { deadline } else { queue.end_of_slot(deadline) };
+            let end = match has_passed {
+                false => queue.end_of_slot(deadline),
+                true if queue.is_paused() => deadline,
+                // tokio may not have noticed yet that the deadline has passed.
+                true => long_before(deadline),
+            };
             queue.reset_tokio(registration, end);
             return Ok(());
         }
@@ -235,6 +247,7 @@ impl QueuedWait {
                 registration.end_pause_watch();
                 waker.wake();
             }
+            None if registration.key == NIL => registration.end_pause_watch(),
             None => {
                 let end = queue.to_instant(registration.due).into();
                 registration.sleep.iter_mut().for_each(|sleep| sleep.as_mut().reset(end));
@@ -396,9 +409,11 @@ impl TimerQueue {
 
     /// Returns whether waits are sleeps of tokio at present.
     fn uses_tokio(&self) -> bool {
-        if !self.has_kernel_timers {
-            return true;
-        }
+        !self.has_kernel_timers || self.is_paused()
+    }
+
+    /// Returns whether a test has paused the clock of the queue's runtime at some time.
+    fn is_paused(&self) -> bool {
         if !CAN_PAUSE || !self.can_pause {
             return false;
         }
@@ -460,7 +475,7 @@ impl TimerQueue {
 
     /// Registers a wait for the kernel with tokio as well, so that its task is woken if a test
     /// pauses tokio's clock and that reaches the deadline.
-    fn watch_pauses(&self, wait: &mut Registration, cx: &Context<'_>) {
+    fn watch_pauses(self: &Arc<Self>, wait: &mut Registration, cx: &Context<'_>) {
         let end = self.to_instant(wait.due);
         if end.saturating_duration_since(tokio_now()) < MIN_WATCHED_WAIT {
             wait.sleep = None;
@@ -477,14 +492,17 @@ impl TimerQueue {
         if sleep.deadline() != end.into() {
             sleep.as_mut().reset(end.into());
         }
-        let waker = waker_before(end, cx.waker());
+        // On the real clock the kernel wakes the task.
+        let queue = Arc::downgrade(self);
+        let is_paused = move || queue.upgrade().is_some_and(|queue| queue.is_paused());
+        let waker = waker_if(is_paused, cx.waker());
         // It makes no difference if the time has come since.
         let _: Poll<()> = pin!(coop::unconstrained(sleep)).poll(&mut Context::from_waker(&waker));
     }
 
     /// Polls for a deadline on the real clock.
     fn poll(
-        &self,
+        self: &Arc<Self>,
         wait: &mut Registration,
         deadline: Deadline,
         cx: &mut Context<'_>,
@@ -648,7 +666,7 @@ impl TimerQueue {
         timers.arm_by(first, self.to_instant(first))?;
         if sys::TIMERS_PER_QUEUE > 1 && timers.has_free() {
             let second = heap.second_time().unwrap_or(u64::MAX).min(next_time);
-            if second != u64::MAX && second - first.min(second) >= MIN_TURN_NS {
+            if second != u64::MAX && second.saturating_sub(first) >= MIN_TURN_NS {
                 timers.arm_free(second, self.to_instant(second))?;
             }
         }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::coop;
 use tokio::time::Sleep;
@@ -146,6 +146,12 @@ impl Timer {
     }
 }
 
+/// Returns a time before the runtime was created, at which a sleep of tokio ends at once.
+#[cfg(feature = "interval")]
+pub(crate) fn long_before(deadline: Instant) -> Instant {
+    deadline.checked_sub(Duration::from_secs(365 * 86_400)).unwrap_or(deadline)
+}
+
 fn store_waker(stored: &mut Option<Waker>, cx: &Context<'_>) {
     match stored {
         Some(waker) => waker.clone_from(cx.waker()),
@@ -183,7 +189,9 @@ impl Timer {
                 timer.arm(deadline)?;
             }
             Source::Kernel { replacement: Some(sleep), .. } | Source::Tokio(sleep) => {
-                sleep.as_mut().reset(deadline.into());
+                let has_passed = tokio_now() >= deadline && !is_shifted();
+                let end = if has_passed { long_before(deadline) } else { deadline };
+                sleep.as_mut().reset(end.into());
             }
         }
         self.arming = Arming::At(deadline);
