@@ -169,6 +169,13 @@ def measure_slots(run):
     run.save("slots.json", {"host": this_machine(), "commit": commit(), "load_before": load_before, "rows": rows})
 
 
+def measure_counts(run):
+    program = build_peer("peers-osinterval")
+    load_before = round(os.getloadavg()[0], 2)
+    report = output_json(program, *(["--short"] if run.short else []), "counts")
+    run.save("counts.json", {"host": this_machine(), "commit": commit(), "load_before": load_before, **report})
+
+
 def count_system_calls(program, contender, ticks, log):
     """Counts the calls to timers, pollers and `read` in a run of a contender."""
     calls = ("timerfd_settime", "epoll_wait", "read")
@@ -281,6 +288,8 @@ RECIPES = {
                      tables.flight),
     "osinterval": Recipe("osinterval and other crates; needs strace", measure_osinterval, tables.osinterval,
                          has_short=True),
+    "counts": Recipe("one to ten thousand intervals with a shared timer and with one each; takes four minutes",
+                     measure_counts, tables.counts, has_short=True),
     "runtimes": Recipe("the timers of tokio and other runtimes; needs strace", runtimes.measure, runtimes.write, has_short=True),
     "threads": Recipe("intervals of threads without a runtime, quiet and with busy CPUs", threads.measure, threads.write),
     "tokio-unstable": Recipe("tokio's alternative timer and eager driver hand-off", measure_tokio_unstable,

@@ -313,6 +313,27 @@ def slots(run):
         index(run.name, [(f"`{run.name}`", "slots.md")], report["host"], "`scripts/results/publish.py slots`")
 
 
+def counts(run):
+    report = run.load("counts.json")
+    rows = ["| Period | Intervals | `OsInterval` p50 | CPU | a timer each p50 | CPU | `sleep_until` p50 | CPU | `tokio::time::Interval` p50 | CPU |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    for row in report["counts"]:
+        cells = [f"{format_long_time(row[name]['p50_ns'])} | {row[name]['core_percent']:.1f} %"
+                 for name in ("shared", "own", "sleep_until", "tokio")]
+        rows.append(f"| {format_time(row['period_us'] * 1000)} | {row['count']:,} | {' | '.join(cells)} |")
+    first = report["counts"][0]
+    about = (f"Intervals in tasks of one current-thread runtime, in phases without order; lateness at the median and CPU time as a share "
+             f"of a core; medians of {first['rounds']} interleaved rounds.")
+    origin = f"{machine(report['host'])}; load average {report['load_before']} before"
+    table = join_rows(*rows)
+    run.path("counts.md").write_text(
+        f"# One to ten thousand intervals\n\n{about} {origin}; commit {report['commit']}; "
+        f"made by `scripts/results/publish.py counts`.\n\n{table}\n")
+    if not run.short:
+        put("counts", f"{about}\n\n{table}\n\nSource: [`counts.json`](results/{run.name}/counts.json). {origin}.")
+        index(run.name, [(f"`{run.name}`", "counts.md")], report["host"], "`scripts/results/publish.py counts`")
+
+
 def find(run):
     found, directory = run.load("find.json"), f"results/{run.name}"
     # The first table and the verdict on the machine; the file has the rest.

@@ -48,6 +48,7 @@ fn main() {
         ("precise_500us", precise),
         ("totals", totals),
         ("neighbour_of_500us", neighbour),
+        ("counts", crowd::compare_counts),
         ("crowd_1000_at_10ms", crowd::compare),
         ("crowd_10000_under_1024_descriptors", crowd::many_under_a_limit),
         #[cfg(tokio_unstable)]
