@@ -7,8 +7,9 @@ use std::sync::Arc;
 use jitterstat::series::Better;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use super::criterion_server::{CompletedBench, CriterionTalk, Work};
+use super::criterion_server::{CompletedBench, CriterionTalk};
 use super::{BenchOutputError, BenchSamples, Flag, NumberSamples, flag, option, read_bounded};
 
 /// Flags of a short run. Version 0.4 or later accepts fractions of a second. The samples are judged
@@ -39,6 +40,8 @@ struct SampleFile {
 #[derive(Deserialize)]
 struct BenchmarkFile {
     full_id: String,
+    #[serde(default)]
+    throughput: Option<Value>,
 }
 
 /// Returns the benchmarks that Criterion sent. Those that did not complete have no number.
@@ -57,15 +60,40 @@ pub fn from_talk(talk: &CriterionTalk) -> Result<Vec<BenchSamples>, BenchOutputE
 
 fn completed_bench(bench: &CompletedBench) -> BenchSamples {
     let CompletedBench { id, unit, samples } = bench;
-    let mut numbers = vec![NumberSamples::new("time", unit, Better::Lower, samples.clone())];
-    if let Some(Work { amount, noun }) = id.work() {
+    let numbers = numbers(unit, samples, id.throughput.first());
+    BenchSamples { name: id.name(), numbers }
+}
+
+/// Returns the numbers of a benchmark. `throughput` is the work of an iteration as Criterion writes
+/// it, `{"Bytes": 1024}`.
+fn numbers(unit: &str, samples: &[f64], throughput: Option<&Value>) -> Vec<NumberSamples> {
+    let mut numbers = vec![NumberSamples::new("time", unit, Better::Lower, samples.to_vec())];
+    if let Some(Work { amount, noun }) = throughput.and_then(parse_work) {
         // Times become rates per second, and other measurements rates per their unit.
-        let (factor, per) = if unit == "ns" { (NS_PER_SECOND, "s") } else { (1.0, unit.as_str()) };
+        let (factor, per) = if unit == "ns" { (NS_PER_SECOND, "s") } else { (1.0, unit) };
         let rate_unit = if per.is_empty() { String::new() } else { format!("{noun}/{per}") };
         let rates = samples.iter().map(|value| amount / value * factor).collect();
         numbers.push(NumberSamples::new("throughput", &rate_unit, Better::Higher, rates));
     }
-    BenchSamples { name: id.name(), numbers }
+    numbers
+}
+
+/// An amount of work.
+struct Work {
+    amount: f64,
+    noun: &'static str,
+}
+
+fn parse_work(throughput: &Value) -> Option<Work> {
+    let (kind, amount) = throughput.as_object()?.iter().next()?;
+    let noun = match kind.as_str() {
+        "Bits" => "bits",
+        "Bytes" | "BytesDecimal" => "bytes",
+        "Elements" | "ElementsAndBytes" => "elements",
+        _ => return None,
+    };
+    let amount = amount.get("elements").unwrap_or(amount).as_f64()?;
+    Some(Work { amount, noun })
 }
 
 /// Reads the samples of all benchmarks of a run.
@@ -99,8 +127,9 @@ fn read_directory(
         }
         let samples = path.join("sample.json");
         if entry.file_name() == "new" && samples.exists() {
-            let name = parse_id(&read_bounded(&path.join("benchmark.json"))?)?;
-            match parse_samples(&name, &read_bounded(&samples)?) {
+            let BenchmarkFile { full_id: name, throughput } =
+                parse_json("benchmark.json", &read_bounded(&path.join("benchmark.json"))?)?;
+            match parse_samples(&name, throughput.as_ref(), &read_bounded(&samples)?) {
                 Ok(samples) => benches.push(BenchDirectory { directory: path, samples }),
                 Err(error) => {
                     return Err(BenchOutputError::CriterionBench { name, error: Box::new(error) });
@@ -113,14 +142,12 @@ fn read_directory(
     Ok(())
 }
 
-/// Parses `benchmark.json` into the id of the benchmark.
-fn parse_id(bytes: &[u8]) -> Result<String, BenchOutputError> {
-    let file: BenchmarkFile = parse_json("benchmark.json", bytes)?;
-    Ok(file.full_id)
-}
-
 /// Parses the `sample.json` of a benchmark, whose samples are in nanoseconds.
-pub fn parse_samples(name: &str, bytes: &[u8]) -> Result<BenchSamples, BenchOutputError> {
+pub fn parse_samples(
+    name: &str,
+    throughput: Option<&Value>,
+    bytes: &[u8],
+) -> Result<BenchSamples, BenchOutputError> {
     let SampleFile { iters, times } = parse_json("sample.json", bytes)?;
     if iters.len() != times.len() || iters.is_empty() {
         let (iterations, times) = (iters.len(), times.len());
@@ -128,9 +155,10 @@ pub fn parse_samples(name: &str, bytes: &[u8]) -> Result<BenchSamples, BenchOutp
     }
     let ns: Vec<f64> =
         times.iter().zip(&iters).map(|(time, iterations)| time / iterations).collect();
+    let name = name.to_owned();
     match ns.iter().all(|ns| ns.is_finite() && *ns >= 0.0) {
-        true => Ok(BenchSamples::from_times(name.to_owned(), "time", ns)),
-        false => Err(BenchOutputError::InvalidTimes { name: name.to_owned() }),
+        true => Ok(BenchSamples { name, numbers: numbers("ns", &ns, throughput) }),
+        false => Err(BenchOutputError::InvalidTimes { name }),
     }
 }
 
@@ -181,12 +209,33 @@ mod tests {
 
     #[test]
     fn files_of_criterion_are_read() {
-        let samples = parse_samples("x", include_bytes!("fixtures/criterion-sample.json")).unwrap();
+        let samples =
+            parse_samples("x", None, include_bytes!("fixtures/criterion-sample.json")).unwrap();
         let samples = &samples.numbers[0].samples;
         assert_eq!(samples.len(), 10);
         assert!(samples.iter().all(|ns| (1.0..1e6).contains(ns)), "{samples:?}");
-        let id = parse_id(include_bytes!("fixtures/criterion-benchmark.json")).unwrap();
-        assert_eq!(id, "search/binary/1000");
+        let file: BenchmarkFile =
+            parse_json("benchmark.json", include_bytes!("fixtures/criterion-benchmark.json"))
+                .unwrap();
+        assert_eq!((file.full_id.as_str(), file.throughput), ("search/binary/1000", None));
+    }
+
+    #[test]
+    fn throughput_is_work_per_time() {
+        let rates = |unit: &str, throughput: &Value| {
+            let numbers = numbers(unit, &[2.0, 4.0], Some(throughput));
+            numbers.get(1).map(|n| format!("{} {} {:?}", n.unit, n.better, n.samples))
+        };
+        let expected = |text: &str| Some(text.to_owned());
+        let json = |text: &str| serde_json::from_str(text).unwrap();
+        assert_eq!(
+            rates("ns", &json(r#"{"Bytes":8}"#)),
+            expected("bytes/s higher [4000000000.0, 2000000000.0]")
+        );
+        let both = json(r#"{"ElementsAndBytes":{"elements":4,"bytes":9}}"#);
+        assert_eq!(rates("J", &both), expected("elements/J higher [2.0, 1.0]"));
+        assert_eq!(rates("", &json(r#"{"Bits":4}"#)), expected(" higher [2.0, 1.0]"));
+        assert_eq!(rates("ns", &json(r#"{"Leaps":4}"#)), None);
     }
 
     #[test]
@@ -199,7 +248,7 @@ mod tests {
             (r#"{"iters":[1.0,2.0],"times":[1.0]}"#, "2 counts of iterations for 1 times"),
             (r#"{"iters":[],"times":[]}"#, "0 counts of iterations for 0 times"),
         ] {
-            let error = parse_samples("x", text.as_bytes()).unwrap_err().to_string();
+            let error = parse_samples("x", None, text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
         let home = tempfile::tempdir().unwrap();

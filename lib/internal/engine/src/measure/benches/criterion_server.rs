@@ -25,6 +25,8 @@ const CRITERION_NAME: &[u8] = b"Criterion";
 const HELLO_LENGTH: usize = 16;
 /// Maximum size of a message.
 const MAX_MESSAGE_BYTES: u32 = 64 << 20;
+/// Maximum size that is reserved for a message before it arrives.
+const RESERVED_BYTES: u32 = 64 << 10;
 /// The message after which Criterion continues.
 const CONTINUE: &[u8] = b"\x68Continue";
 
@@ -74,14 +76,7 @@ pub(super) struct BenchmarkId {
     value_str: Option<String>,
     /// The work of an iteration, as the benchmark states it.
     #[serde(default)]
-    throughput: Vec<serde_json::Value>,
-}
-
-/// An amount of work.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Work {
-    pub amount: f64,
-    pub noun: &'static str,
+    pub throughput: Vec<serde_json::Value>,
 }
 
 impl BenchmarkId {
@@ -90,19 +85,6 @@ impl BenchmarkId {
         let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
         parts.join("/")
     }
-
-    /// Returns the work of an iteration, if the benchmark states one of a known kind.
-    pub fn work(&self) -> Option<Work> {
-        let (kind, amount) = self.throughput.first()?.as_object()?.iter().next()?;
-        let noun = match kind.as_str() {
-            "Bits" => "bits",
-            "Bytes" | "BytesDecimal" => "bytes",
-            "Elements" | "ElementsAndBytes" => "elements",
-            _ => return None,
-        };
-        let amount = amount.get("elements").unwrap_or(amount).as_f64()?;
-        Some(Work { amount, noun })
-    }
 }
 
 /// A message of Criterion. Other messages do not matter.
@@ -110,12 +92,14 @@ impl BenchmarkId {
 pub(super) enum Message {
     BeginningBenchmark { id: BenchmarkId },
     MeasurementComplete { id: BenchmarkId, iters: Vec<Option<f64>>, times: Vec<Option<f64>> },
+    FinishedBenchmarkGroup {},
     ScaledValues { scaled_values: Vec<Option<f64>>, unit: String },
 }
 
 /// Parses a message; `None` for one that does not matter.
 pub(super) fn parse_message(bytes: &[u8]) -> Result<Option<Message>, BenchOutputError> {
-    const KNOWN: [&str; 3] = ["BeginningBenchmark", "MeasurementComplete", "ScaledValues"];
+    const KNOWN: [&str; 4] =
+        ["BeginningBenchmark", "MeasurementComplete", "FinishedBenchmarkGroup", "ScaledValues"];
     let value = cbor::parse(bytes).map_err(BenchOutputError::CriterionMessage)?;
     let Some((name, _)) = value.as_object().and_then(|message| message.iter().next()) else {
         return Ok(None);
@@ -292,6 +276,7 @@ impl Conversation<'_> {
                     self.send(CONTINUE)?;
                     self.shared.state().talk.completed.push(bench);
                 }
+                Some(Message::FinishedBenchmarkGroup {}) => self.send(CONTINUE)?,
                 Some(Message::ScaledValues { .. }) | None => {}
             }
         }
@@ -324,19 +309,29 @@ impl Conversation<'_> {
     fn receive(&mut self) -> Result<Option<Message>, ConversationError> {
         let mut length = [0; 4];
         self.stream.read_exact(&mut length)?;
+        acknowledge(&self.stream);
         let length = u32::from_be_bytes(length);
         if length > MAX_MESSAGE_BYTES {
             return Err(
                 BenchOutputError::LargeFile { file: "a message of Criterion".to_owned() }.into()
             );
         }
-        let mut message = Vec::new();
+        let mut message = Vec::with_capacity(length.min(RESERVED_BYTES) as usize);
         (&self.stream).take(length.into()).read_to_end(&mut message)?;
         if message.len() as u64 != u64::from(length) {
             return Err(ConversationError::Ended);
         }
         Ok(parse_message(&message)?)
     }
+}
+
+/// Acknowledges what was received. Criterion sends the length and the rest of a message separately,
+/// and its system holds the rest back until then, for 40 ms by default.
+fn acknowledge(stream: &TcpStream) {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::net::sockopt::set_tcp_quickack(stream, true);
+    #[cfg(not(target_os = "linux"))]
+    let _ = stream;
 }
 
 /// Returns the value of an iteration in each sample. A number that is not finite becomes one that is
@@ -439,6 +434,8 @@ mod tests {
         let request = client.receive();
         assert_eq!(request, json!({ "ScaleForMachines": { "values": [1.5, 2.0] } }));
         client.send(&json!({ "ScaledValues": { "scaled_values": [3.0, 4.0], "unit": "J" } }));
+        assert_eq!(client.receive(), json!("Continue"));
+        client.send(&json!({ "FinishedBenchmarkGroup": { "group": "g" } }));
         assert_eq!(client.receive(), json!("Continue"));
         client.send(&json!({ "BeginningBenchmark": { "id": plain } }));
         // A second benchmark executable of the same run.

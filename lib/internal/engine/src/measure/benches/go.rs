@@ -179,7 +179,8 @@ fn find_figures(text: &str) -> Option<Vec<Figure<'_>>> {
     if !text.contains('\t') {
         return parse_words(text);
     }
-    let fields: Vec<&str> = text.split('\t').collect();
+    let fields = text.split('\t').filter(|field| !field.trim().is_empty());
+    let fields: Vec<&str> = fields.collect();
     let is_no_figure = |field: &&str| parse_figure(field).is_none();
     let count = fields.iter().rposition(is_no_figure)?;
     let figures = &fields[count + 1..];

@@ -129,8 +129,8 @@ impl BenchFormat {
 
     /// Returns the index in a command at which the flags of the harness are inserted.
     fn argument_place(self, command: &[String]) -> usize {
-        let find = |start: usize, is_found: &dyn Fn(&String) -> bool| {
-            let found = command[start..].iter().position(is_found);
+        let find = |start: usize, is_found: &dyn Fn(&str) -> bool| {
+            let found = command[start..].iter().position(|word| is_found(word));
             found.map_or(command.len(), |index| start + index)
         };
         match self {
@@ -139,21 +139,20 @@ impl BenchFormat {
             // An executable of tests reads flags only in front of its first other argument.
             Self::Go => match command.iter().position(|word| file_stem(word).ends_with(".test")) {
                 Some(executable) => executable + 1,
-                None => find(0, &is_separator),
+                None => find(0, &|word| is_separator(word)),
             },
             Self::Hyperfine => {
                 let program = find(0, &|word| file_stem(word) == "hyperfine");
-                find(program, &is_separator)
+                find(program, &|word| is_separator(word))
             }
             // A separator in front of an executable belongs to a program that starts it.
             Self::Criterion | Self::Libtest => {
-                let starts_program =
-                    |word: &String| word.contains('/') && Path::new(word).is_file();
-                let separators = command.iter().enumerate().filter(|(_, word)| is_separator(word));
-                let mut own = separators
-                    .map(|(index, _)| index)
-                    .filter(|index| !command.get(index + 1).is_some_and(starts_program));
-                own.next().unwrap_or(command.len())
+                let is_program = |word: &String| word.contains('/') && Path::new(word).is_file();
+                let is_own = |index: &usize| {
+                    is_separator(&command[*index])
+                        && !command.get(index + 1).is_some_and(is_program)
+                };
+                (0..command.len()).find(is_own).unwrap_or(command.len())
             }
         }
     }
@@ -277,7 +276,8 @@ impl BenchRequest {
         let is_cargo = is_program(command, "cargo") && !command.iter().any(|word| word == "--");
         let separator = is_cargo.then(|| "--".to_owned());
         // What follows a separator belongs to the program of the user.
-        let own = if after.first().is_some_and(is_separator) { before } else { command };
+        let own =
+            if after.first().is_some_and(|word| is_separator(word)) { before } else { command };
         let arguments = self.missing_arguments(own);
         [before, separator.as_slice(), &arguments, after].concat()
     }
@@ -361,7 +361,7 @@ pub fn parse(format: BenchFormat, bytes: &[u8]) -> Result<Vec<BenchResult>, Benc
     let (numbers, filters) = (Vec::new(), Vec::new());
     let request = BenchRequest { format, numbers, filters, length: RunLength::Short };
     let samples = match format {
-        BenchFormat::Criterion => vec![criterion::parse_samples("sample", bytes)?],
+        BenchFormat::Criterion => vec![criterion::parse_samples("sample", None, bytes)?],
         _ => request.parse(bytes)?,
     };
     summarize(samples)
@@ -377,8 +377,8 @@ pub fn parse_criterion_message(bytes: &[u8]) -> Result<(), BenchOutputError> {
 }
 
 /// Returns whether a word of a command separates the arguments of a harness from others.
-fn is_separator(word: &String) -> bool {
-    matches!(word.as_str(), "-args" | "--args" | "--")
+fn is_separator(word: &str) -> bool {
+    matches!(word, "-args" | "--args" | "--")
 }
 
 /// Returns whether the program of a command has this name, without its directory and extension.
