@@ -3,7 +3,8 @@
 /// Maximum number of characters of a message that are shown.
 const MAX_MESSAGE_CHARS: usize = 2_000;
 
-/// Replaces control characters and characters that change the writing direction. Line breaks stay.
+/// Replaces control characters, Unicode's own separators of lines, and characters that change the
+/// writing direction. Line breaks stay.
 pub fn to_printable(text: &str) -> String {
     text.chars()
         .map(|c| if is_terminal_control(c) && c != '\n' { char::REPLACEMENT_CHARACTER } else { c })
@@ -31,7 +32,8 @@ pub fn to_printable_message(text: &str) -> String {
 }
 
 fn is_terminal_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod html;
 pub mod markdown;
 pub mod terminal;
 
+use cli::printable::to_printable_line;
 use jitterstat::gate::Sides;
 
 /// Blocks of text and tables, from top to bottom.
@@ -78,7 +79,7 @@ impl Document {
 
     /// Adds the names of the two sides of a comparison, A and B.
     pub fn sides(&mut self, sides: Sides<String>) {
-        self.blocks.push(Block::Sides(sides));
+        self.blocks.push(Block::Sides(sides.map(|side| to_printable_line(&side))));
     }
 
     /// Adds a paragraph, unless it is empty.
@@ -196,9 +197,10 @@ impl Table {
         self.alignment[column] == Alignment::Left
     }
 
-    /// Adds a row. Missing cells are empty.
+    /// Adds a row. Missing cells are empty. A cell is a line, even if a name in it has line breaks.
     pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
-        let mut cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+        let cells = cells.into_iter().map(|cell| to_printable_line(&cell.into()));
+        let mut cells: Vec<String> = cells.collect();
         debug_assert!(cells.len() <= self.heading.len(), "more cells than headings: {cells:?}");
         cells.resize(self.heading.len(), String::new());
         self.rows.push(cells);
