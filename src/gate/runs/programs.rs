@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cli::exit::{self, Error, usage};
+use cli::printable::to_printable_line;
 use cli::terminal::progress::Progress;
 use cli::time::format_time;
 use cli::units::{format_exact_duration, to_signed_ns};
@@ -429,8 +430,8 @@ fn nothing_to_judge(unjudged: &[UnjudgedBench]) -> Error {
 
 /// Lists benchmarks with the reasons why they are not judged, the first ones if they are many.
 pub fn list_unjudged(unjudged: &[UnjudgedBench]) -> String {
-    let entries: Vec<String> =
-        unjudged.iter().map(|bench| format!("{} ({bench})", bench.name)).collect();
+    let entry = |bench: &UnjudgedBench| to_printable_line(&format!("{} ({bench})", bench.name));
+    let entries: Vec<String> = unjudged.iter().map(entry).collect();
     let listed = entries[..entries.len().min(MAX_LISTED_NAMES)].join(", ");
     match entries.len().saturating_sub(MAX_LISTED_NAMES) {
         0 => listed,

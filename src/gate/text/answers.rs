@@ -186,7 +186,7 @@ fn unjudged_row(bench: &UnjudgedBench, class: &str) -> UnjudgedRow {
     UnjudgedRow {
         name: to_printable_line(&bench.name),
         class: class.to_owned(),
-        explanation: bench.to_string(),
+        explanation: to_printable_line(&bench.to_string()),
         is_allowed: bench.allowed,
     }
 }
@@ -212,6 +212,7 @@ const BASELINE_HEADINGS: [&str; 6] =
 pub fn baseline_document(metrics: &[BaselineMetric]) -> Document {
     let rows: Vec<Row> = metrics.iter().map(|metric| baseline_row(metric, "")).collect();
     let mut document = Document::new();
+    let rows: Vec<&Row> = rows.iter().collect();
     document.table(table("percentile", &BASELINE_HEADINGS, &rows, |outcome| outcome.to_string()));
     document
 }

@@ -13,16 +13,25 @@ use crate::gate::text::{
 };
 
 pub const FORMATS: [Offer<RenderedVerdict>; 6] = [
-    (Format::Table, |rendered| Ok(Rendering::terminal(&document(rendered), terminal::columns()))),
+    (Format::Table, |rendered| {
+        Ok(Rendering::terminal(&document(rendered, MAX_LISTED_PASSES), terminal::columns()))
+    }),
     (Format::Json, |rendered| Ok(Rendering::Text(rendered.verdict.to_json()))),
-    (Format::Markdown, |rendered| Ok(Rendering::markdown(&document(rendered)))),
-    (Format::Html, |rendered| Ok(Rendering::page("osjitter gate", &document(rendered)))),
+    (Format::Markdown, |rendered| Ok(Rendering::markdown(&document(rendered, usize::MAX)))),
+    (Format::Html, |rendered| {
+        Ok(Rendering::page("osjitter gate", &document(rendered, usize::MAX)))
+    }),
     (Format::Junit, |rendered| Ok(Rendering::Text(junit::render(rendered)))),
     (Format::Sarif, |rendered| Ok(Rendering::Text(sarif(&rendered.verdict, &rendered.sections)))),
 ];
 
-/// Describes a verdict: a table for each question, then the verdict in words.
-fn document(rendered: &RenderedVerdict) -> Document {
+/// Maximum number of passed numbers that a terminal lists. A suite with more of them needs more than a
+/// screen.
+pub(super) const MAX_LISTED_PASSES: usize = 8;
+
+/// Describes a verdict: a table for each question, then the verdict in words. A question with more
+/// passed numbers than `max_passes` lists only the others.
+pub(super) fn document(rendered: &RenderedVerdict, max_passes: usize) -> Document {
     let RenderedVerdict { verdict, sections } = rendered;
     let word = |outcome| outcome_word(outcome, verdict.screen);
     let mut document = Document::new();
@@ -34,12 +43,21 @@ fn document(rendered: &RenderedVerdict) -> Document {
             Title::Sides(sides) => document.sides(sides.clone()),
             Title::Subject(subject) => document.section(subject),
         }
-        document.table(table(section.key_heading, &section.headings, &section.rows, word));
+        let (passed, others): (Vec<&Row>, Vec<&Row>) =
+            section.rows.iter().partition(|row| row.verdict == Outcome::Pass);
+        let is_short = passed.len() <= max_passes;
+        let listed: Vec<&Row> = if is_short { section.rows.iter().collect() } else { others };
+        if is_short || !listed.is_empty() {
+            document.table(table(section.key_heading, &section.headings, &listed, word));
+        }
         if !section.unjudged.is_empty() {
             document.table(unjudged_table(&section.unjudged));
         }
-        let measured = [section.measured.clone()];
-        let notes = section.notes.iter().cloned().chain(measured);
+        let unlisted = (!is_short).then(|| {
+            let noun = if listed.is_empty() { "numbers" } else { "other numbers" };
+            format!("{} {noun} passed; --format markdown lists them.", passed.len())
+        });
+        let notes = section.notes.iter().cloned().chain(unlisted).chain([section.measured.clone()]);
         document.notes(notes.chain(section.side_summaries()));
     }
     document.notes(fitness::sentence(verdict.fitness.as_ref()));
@@ -70,7 +88,7 @@ fn unjudged_table(rows: &[UnjudgedRow]) -> Table {
 pub fn table(
     key_heading: &str,
     headings: &[&str],
-    rows: &[Row],
+    rows: &[&Row],
     words: impl Fn(Outcome) -> String,
 ) -> Table {
     let heading = [key_heading].into_iter().chain(headings.iter().copied()).chain(["verdict"]);

@@ -346,6 +346,33 @@ mod tests {
     }
 
     #[test]
+    fn large_suites_fit_on_a_screen() {
+        let text = |regressed: usize| {
+            let rows = (0..14).map(|i| {
+                let verdict = if i < regressed { Outcome::Regressed } else { Outcome::Pass };
+                (verdict, Explanation::Sentence(format!("bench-{i} changed")))
+            });
+            let verdict = Verdict::from_json(include_str!("../../../tests/fixtures/verdict.json"));
+            let (verdict, sections) = (verdict.expect("a verdict"), vec![section(rows)]);
+            let rendered = RenderedVerdict { verdict, sections };
+            let document = formats::document(&rendered, formats::MAX_LISTED_PASSES);
+            render::document::terminal::render(&document, 80)
+        };
+        let slower = text(1);
+        assert!(
+            slower.contains("13 other numbers passed") && slower.contains("\nbench-0 "),
+            "{slower}"
+        );
+        assert!(!slower.contains("\nbench-1 ") && slower.lines().count() <= 24, "{slower}");
+        let unchanged = text(0);
+        assert!(
+            unchanged.contains("14 numbers passed") && !unchanged.contains("\nbench-"),
+            "{unchanged}"
+        );
+        assert!(text(6).contains("\nbench-13 "));
+    }
+
+    #[test]
     fn large_suites_are_summarised() {
         let too_few = || Explanation::Reason(Reason::TooFewRounds);
         let rows = |count| section((0..count).map(|_| (Outcome::Inconclusive, too_few())));

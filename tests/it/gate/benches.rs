@@ -9,7 +9,7 @@ use jitterstat::gate::decision::{Outcome, Reason};
 
 use super::runs::{COUNTED, ScriptPair, runs};
 use super::{Gate, gate};
-use crate::osjitter::has_program;
+use crate::osjitter::{Osjitter, has_program};
 
 /// Defines a command that writes the files of Criterion for a benchmark with two samples.
 const CRITERION: &str = r#"bench() {
@@ -66,23 +66,224 @@ fn benches_of_criterion_are_judged() {
     assert!(arguments.lines().all(|line| line == format!("{flags} su|^hash$")), "{arguments}");
 }
 
+/// Returns each benchmark that was not judged, with its reason.
+fn unjudged(gate: &Gate) -> Vec<String> {
+    let benches = runs(gate).unjudged.iter();
+    benches.map(|bench| format!("{}: {bench}", bench.name)).collect()
+}
+
 #[test]
-fn benches_of_one_side_are_reported() {
+fn benches_of_one_side_prevent_passing() {
     let pair =
         criterion_pair("bench sum 400; bench old 5", "bench new/1 5; bench sum 400; bench new/2 6");
     let gate = pair.gate(&["--metric", "criterion"]).exits(0);
     assert_eq!(outcomes(runs(&gate)), [("sum", 400.0, 400.0, Outcome::Pass)]);
-    let [warning] = &gate.verdict().warnings[..] else { panic!("{:?}", gate.verdict().warnings) };
-    assert_eq!(
-        (warning.code.as_str(), warning.message.as_str()),
-        (
-            "bench-on-one-side",
-            "Benchmarks on one side are not judged: old of A; new/1, new/2 of B."
-        )
+    let verdict = gate.verdict();
+    assert_eq!((verdict.verdict, verdict.reason), (Outcome::Inconclusive, Some(Reason::NotJudged)));
+    let expected = ["new/1: only B has it", "new/2: only B has it", "old: only A has it"];
+    assert_eq!(unjudged(&gate), expected);
+    assert!(
+        gate.ran.stdout.contains("inconclusive: 3 benchmarks not judged: new/1, new/2, old; "),
+        "{}",
+        gate.ran.stdout
     );
-    assert!(gate.ran.stdout.contains("new/1, new/2 of B"), "{}", gate.ran.stdout);
+    assert!(
+        gate.ran.stderr.contains("the gate cannot pass: 3 benchmarks: new/1 (only B has it)"),
+        "{}",
+        gate.ran.stderr
+    );
+
+    pair.gate(&["--metric", "criterion", "--on-inconclusive", "fail"]).exits(3);
+    let some = ["--metric", "criterion", "--allow-unjudged", "new/", "--allow-unjudged", "^ol$"];
+    let gate = pair.gate(&some).exits(0);
+    assert_eq!(gate.verdict().verdict, Outcome::Inconclusive);
+    let all = ["--metric", "criterion", "--allow-unjudged", "new/", "--allow-unjudged", "^old$"];
+    let gate = pair.gate(&all).exits(0);
+    assert_eq!(gate.verdict().verdict, Outcome::Pass);
+    assert!(runs(&gate).unjudged.iter().all(|bench| bench.allowed));
+    assert!(!gate.ran.stderr.contains("cannot pass"), "{}", gate.ran.stderr);
+    let slow = criterion_pair("bench sum 400; bench old 5", "bench sum 500");
+    let gate = slow.gate(&["--metric", "criterion"]).exits(1);
+    assert_eq!((gate.verdict().verdict, unjudged(&gate).len()), (Outcome::Regressed, 1));
+
     let pair = criterion_pair("bench old 5", "bench new 5");
     pair.refuses(&["--metric", "criterion"], "no benchmark is on both sides");
+}
+
+/// A script that prints lines of Go. Spaces between fields are tabs.
+fn go(lines: &[&str]) -> String {
+    let lines: Vec<String> = lines.iter().map(|line| line.replace("  ", "\t")).collect();
+    format!("cat <<'END'\npkg: x\n{}\nPASS\nEND\n", lines.join("\n"))
+}
+
+#[test]
+fn unread_benches_prevent_passing() {
+    let suite = |p99: &str| {
+        go(&[
+            "BenchmarkA-2    1000    100.0 ns/op",
+            &format!("BenchmarkP99-2    1000    {p99} p99-ns"),
+            "BenchmarkPrints-2    loading\n    1000    200.0 ns/op",
+            "BenchmarkNone-2    1000",
+        ])
+    };
+    let pair = ScriptPair::new(&suite("50"), &suite("150"));
+    let gate = pair.gate(&["--metric", "go"]).exits(0);
+    let expected = [
+        ("BenchmarkA-2", 100.0, 100.0, Outcome::Pass),
+        ("BenchmarkPrints-2", 200.0, 200.0, Outcome::Pass),
+    ];
+    assert_eq!(outcomes(runs(&gate)), expected);
+    assert_eq!(gate.verdict().reason, Some(Reason::NotJudged));
+    assert_eq!(
+        unjudged(&gate),
+        [
+            "BenchmarkNone-2: its harness reported no number",
+            "BenchmarkP99-2: its harness reported only other numbers: p99-ns"
+        ]
+    );
+    let gate = pair
+        .gate(&["--metric", "go", "--metric", "go.p99-ns", "--allow-unjudged", "None"])
+        .exits(1);
+    let regressed = ("BenchmarkP99-2:p99-ns", 50.0, 150.0, Outcome::Regressed);
+    assert!(outcomes(runs(&gate)).contains(&regressed), "{}", gate.ran.stdout);
+    assert!(runs(&gate).metrics.iter().any(|metric| metric.unit == "p99-ns"));
+    pair.refuses(
+        &["--metric", "go.B/op"],
+        "no benchmark can be judged: BenchmarkA-2:B/op (its harness reported only other numbers: ns/op)",
+    );
+    let libtest = "echo 'test a ... bench: 5 ns/iter (+/- 0)'; echo 'test b ... lost'";
+    let gate = ScriptPair::new(libtest, libtest).gate(&["--metric", "libtest"]).exits(0);
+    assert_eq!(unjudged(&gate), ["b: its harness reported no number"]);
+}
+
+#[test]
+fn other_numbers_are_judged_by_direction() {
+    let suite = |rate: &str, allocations: &str| {
+        go(&[&format!(
+            "BenchmarkA    1000    9 ns/op    {rate} MB/s    0 B/op    {allocations} allocs/op"
+        )])
+    };
+    let pair = ScriptPair::new(&suite("100", "0"), &suite("50", "3"));
+    let numbers = ["--metric", "go.MB/s", "--metric", "go.allocs/op", "--metric", "go.B/op"];
+    let gate = pair.gate(&numbers).exits(1);
+    assert_eq!(
+        outcomes(runs(&gate)),
+        [
+            ("BenchmarkA:MB/s", 100.0, 50.0, Outcome::Regressed),
+            // No allocation is a count, and not a time below the resolution.
+            ("BenchmarkA:B/op", 0.0, 0.0, Outcome::Pass),
+            ("BenchmarkA:allocs/op", 0.0, 3.0, Outcome::Regressed),
+        ]
+    );
+    assert_eq!(runs(&gate).metrics[2].judged.ratio, None);
+    assert!(
+        gate.ran.stdout.contains("allocs/op, which is zero on one side, exceeds"),
+        "{}",
+        gate.ran.stdout
+    );
+    let throughput = |ns: &str| {
+        format!(
+            "{CRITERION}bench sum {ns}; sed -i 's/\"title\"/\"throughput\":{{\"Bytes\":1000}},\"title\"/' \"$CRITERION_HOME/sum/new/benchmark.json\""
+        )
+    };
+    let gate = ScriptPair::new(&throughput("100"), &throughput("125"))
+        .gate(&["--metric", "criterion.throughput"])
+        .exits(1);
+    assert_eq!(outcomes(runs(&gate)), [("sum:throughput", 1e10, 8e9, Outcome::Regressed)]);
+    assert!(gate.ran.stdout.contains("bytes/s"), "{}", gate.ran.stdout);
+}
+
+#[test]
+fn times_of_zero_are_not_judged() {
+    let suite = |ns: &str| {
+        go(&[&format!("BenchmarkA    1000    {ns} ns/op"), "BenchmarkB    1000    0 ns/op"])
+    };
+    let gate = ScriptPair::new(&suite("5"), &suite("5")).gate(&["--metric", "go"]).exits(0);
+    assert_eq!(outcomes(runs(&gate)), [("BenchmarkA", 5.0, 5.0, Outcome::Pass)]);
+    assert_eq!(unjudged(&gate), ["BenchmarkB: all its values are zero"]);
+    assert_eq!(gate.verdict().reason, Some(Reason::NotJudged));
+    // Small values are no zeros.
+    let gate = ScriptPair::new(&suite("0.0000001"), &suite("0.0000002"))
+        .gate(&["--metric", "go"])
+        .exits(1);
+    assert_eq!(runs(&gate).metrics[0].judged.verdict, Outcome::Regressed);
+    let gate = ScriptPair::new(&suite("0"), &suite("0"))
+        .gate(&["--metric", "go", "--allow-unjudged", "Benchmark"])
+        .exits(0);
+    assert_eq!((runs(&gate).metrics.len(), gate.verdict().verdict), (0, Outcome::Inconclusive));
+}
+
+#[test]
+fn unjudged_benches_are_in_all_formats() {
+    let pair = criterion_pair("bench sum 400; bench old 5", "bench sum 400");
+    let verdict = pair.gate(&["--metric", "criterion"]).exits(0);
+    for (format, expected) in [
+        ("table", "old         only A has it"),
+        ("markdown", "| old | only A has it |"),
+        ("html", "<th scope=\"row\">old</th>"),
+        ("junit", "name=\"old\"><skipped message=\"not judged: only A has it\"/>"),
+        ("sarif", "old: not judged: only A has it"),
+        ("json", "\"reason\": \"one-side\""),
+    ] {
+        let file = verdict.ran.path("verdict.json");
+        let ran =
+            Osjitter::new(["report", file.to_str().unwrap(), "--format", format]).run().exits(0);
+        assert!(ran.stdout.contains(expected), "{format}: {}", ran.stdout);
+    }
+}
+
+#[test]
+fn control_characters_stay_in_their_cell() {
+    // JSON escapes for a line break, a tab, an escape sequence and a separator of lines.
+    let name = r"a\\nb\\tc\\u001b[2Jd\\u2028e\\rf";
+    let script = format!(
+        r#"{CRITERION}bench sum 400; sed -i 's/"sum"/"{name}"/' "$CRITERION_HOME/sum/new/benchmark.json""#
+    );
+    let verdict = ScriptPair::new(&script, &script).gate(&["--metric", "criterion"]).exits(0);
+    assert_eq!(runs(&verdict).metrics[0].name, "a\nb\tc\u{1b}[2Jd\u{2028}e\rf");
+    let shown = "a\u{fffd}b\u{fffd}c\u{fffd}[2Jd\u{fffd}e\u{fffd}f";
+    for format in ["table", "markdown", "html", "junit"] {
+        let file = verdict.ran.path("verdict.json");
+        let ran =
+            Osjitter::new(["report", file.to_str().unwrap(), "--format", format]).run().exits(0);
+        let text = ran.stdout.replace("\\[", "[");
+        assert!(text.contains(shown), "{format}: {text}");
+    }
+}
+
+#[test]
+fn failed_harnesses_quote_their_output() {
+    let pair = |script: &str| ScriptPair::new(script, script);
+    let fails = "echo 'Baseline x must exist'; exit 101";
+    pair(fails)
+        .refuses(&["--metric", "criterion"], "exit status: 101; stdout: Baseline x must exist");
+    let old = "echo 'error: invalid digit found in string' >&2; exit 1";
+    pair(old)
+        .refuses(&["--metric", "criterion"], "Criterion before 0.4 accepts only whole seconds");
+    pair("exit 1").refuses_command(
+        "--baseline x",
+        &["--metric", "criterion"],
+        "has --baseline, which needs",
+    );
+    pair("true").refuses_command(
+        "--export-json x.json",
+        &["--metric", "hyperfine"],
+        "the command has --export-json",
+    );
+}
+
+#[test]
+fn commands_of_hyperfine_are_named() {
+    let results = r#"{"results":[
+        {"command":"x","times":[0.5],"parameters":{"n":"1"}},{"command":"x","times":[0.6],"parameters":{"n":"2"}},
+        {"command":"y","times":[0.1]},{"command":"y","times":[0.2]}]}"#;
+    let script = format!("cat <<'END'\n{results}\nEND\n");
+    let gate = ScriptPair::new(&script, &script).gate(&["--metric", "hyperfine"]).exits(0);
+    let names: Vec<&str> = runs(&gate).metrics.iter().map(|metric| metric.name.as_str()).collect();
+    assert_eq!(
+        (names, gate.verdict().verdict),
+        (vec!["x n=1", "x n=2", "y", "y#2"], Outcome::Pass)
+    );
 }
 
 #[test]

@@ -67,6 +67,15 @@ impl ScriptPair {
     pub fn refuses(&self, args: &[&str], says: &str) {
         self.gate(args).refuses(says);
     }
+
+    /// Checks that the scripts are refused if they have these arguments.
+    #[track_caller]
+    pub fn refuses_command(&self, arguments: &str, args: &[&str], says: &str) {
+        let command = |name| format!("{} {arguments}", self.command(name));
+        let (a, b) = (command("a"), command("b"));
+        let command = super::gate(&[&["--base-cmd", &a, "--candidate-cmd", &b], args].concat());
+        Gate::from_ran(command.env("HOME_OF_TEST", self.home.path()).run()).refuses(says);
+    }
 }
 
 #[track_caller]
