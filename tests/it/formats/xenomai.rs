@@ -33,6 +33,7 @@ fn results_of_xenomai_can_be_judged() {
     for (limit, status) in [("max=5us", 0), ("max=4us", 1)] {
         Osjitter::new(["gate", "--report", file, "--limit", limit]).run().exits(status);
     }
-    let checkup = Osjitter::new(["doctor", "--import", file]).run().exits(0).stdout;
+    let doctor = ["doctor", "--import", file, "--format", "json"];
+    let checkup = Osjitter::new(doctor).run().exits(0).stdout;
     assert!(checkup.contains("up to 4.04 us late (xenomai-latency)"), "{checkup}");
 }

@@ -63,7 +63,7 @@ impl Row {
     }
 }
 
-/// Parses a bound, in which K stands for 1,024, M for its square, and so on.
+/// Parses a bound, in which K means 1,024, M its square, and so on.
 fn parse_bound(text: &str) -> Option<i64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_uppercase());
     let power = match &text[digits.len()..] {

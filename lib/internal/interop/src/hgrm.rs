@@ -13,10 +13,10 @@ mod heading;
 use std::fmt::Write as _;
 
 use files::histogram;
-use files::report::{MAX_COUNT, MAX_NS, Report, Subject, Warning};
+use files::report::{MAX_NS, Report, Subject, Warning};
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
-use crate::hgrm::heading::Heading;
+use crate::hgrm::heading::{Heading, Row};
 use crate::hlog;
 use crate::import_error::{ExportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
@@ -89,16 +89,6 @@ struct Table {
     count: Option<u64>,
     /// Whether a line was read that ends the rows.
     has_ended: bool,
-}
-
-/// A row of a table.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Row {
-    value: f64,
-    /// The percentile, as a share of the values or in percent.
-    share: f64,
-    /// Number of values up to this one.
-    count: u64,
 }
 
 /// Reads the tables of a text whose values are in the given unit, or in the one that it implies.

@@ -129,6 +129,7 @@ mod tests {
             prefixed(|n| format!("[{}.{n}] pid {}: ", n * 7, 98 + n)),
             prefixed(|_| "app_1  | ".to_owned()),
             prefixed(|_| "INFO ".to_owned()),
+            prefixed(|n| format!("10:00:{n:02},123 INFO  [main] Latency - ")),
             prefixed(|_| "> ".to_owned()),
             prefixed(|_| "# ".to_owned()),
             prefixed(|_| "// ".to_owned()),

@@ -22,7 +22,7 @@ use crate::stats::random::SplitMix64;
 /// use jitterstat::gate::ticks::TickGate;
 /// use jitterstat::stats::random::SplitMix64;
 ///
-/// // Stands for a loop of 200 ticks at 500 us, which returns the lateness of each.
+/// // A simulated loop of 200 ticks at 500 us, which returns the lateness of each.
 /// let mut random = SplitMix64::new(7);
 /// let mut round = |base_ns: i64| -> Vec<(u64, i64)> {
 ///     (0..200).map(|tick| (tick, base_ns + (random.unit() * 3_000.0) as i64)).collect()

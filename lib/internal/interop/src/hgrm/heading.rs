@@ -4,8 +4,19 @@
 //! Writers differ in the names, in their order and in further columns. A table has at least a value,
 //! its percentile and the number of values up to it.
 
-use super::Row;
+use files::report::MAX_COUNT;
+
 use crate::unit::Unit;
+
+/// A row of a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Row {
+    pub value: f64,
+    /// The percentile, as a share of the values or in percent.
+    pub share: f64,
+    /// Number of values up to this one.
+    pub count: u64,
+}
 
 /// The places of the columns in a row.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,7 +92,9 @@ impl Heading {
             if content == Content::Value {
                 unit = Unit::parse(detail.trim_end_matches(')'));
             }
-            if content == Content::Other && contents.is_empty() {
+            // Such words are those of a log.
+            let is_first_other = content == Content::Other && contents.is_empty();
+            if is_first_other || !name.contains(char::is_alphanumeric) {
                 return None;
             }
             contents.push(content);
@@ -96,8 +109,7 @@ impl Heading {
         let cells = self.separator.split(line);
         let value = parse_decimal(cells.get(self.value)?)?;
         let share = parse_decimal(cells.get(self.share)?.trim_end_matches('%'))?;
-        let count =
-            cells.get(self.count)?.parse().ok().filter(|&count| count <= super::MAX_COUNT)?;
+        let count = cells.get(self.count)?.parse().ok().filter(|&count| count <= MAX_COUNT)?;
         (value >= 0.0).then_some(Row { value, share, count })
     }
 }
@@ -153,6 +165,7 @@ mod tests {
             "Percentile TotalCount",
             "the value, its percentile and more",
             "INFO Value Percentile TotalCount",
+            "Latency - Value Percentile TotalCount",
             "1.0 0.5 7 2.0",
         ] {
             assert_eq!(Heading::parse(line), None, "{line}");
