@@ -7,6 +7,7 @@
 """
 
 import argparse
+import datetime
 import gzip
 import json
 import os
@@ -25,7 +26,7 @@ import tables  # noqa: E402
 import threads  # noqa: E402
 from handicaps import hogs, quota, set_timer_slack  # noqa: E402
 from pages import ROOT, read_cpuinfo, this_machine  # noqa: E402
-from programs import STUDIES, build_osjitter, build_peer  # noqa: E402
+from programs import STUDIES, build_osjitter, build_peer, build_study  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,23 @@ def measure_osinterval(run):
     run.save("peers-osinterval.json", report)
 
 
+def measure_tokio_turn(run):
+    """Measures the steps from a sleeping thread to an interval, and settings of tokio's runtime; keeps three figures of each round.
+
+    The program has a real-time priority, so that no other program takes its CPU. Needs root.
+    """
+    program = build_study("tick-costs")
+    report = {"host": this_machine(), "date": datetime.date.today().isoformat(), "commit": commit()}
+    for part, mode, rounds, period_us in (("idle_500us", "runtime", 40, 500), ("idle_10ms", "runtime", 10, 10_000), ("busy_500us", "busy", 20, 500)):
+        measurement = output_json("chrt", "-f", "50", program, mode, str(2 if run.short else rounds), str(period_us))
+        for contender in measurement["contenders"]:
+            for each in contender["rounds"]:
+                late = sorted(each.pop("late_ns"))
+                each |= {"p50_ns": tables.nearest_rank(late, 0.5), "p90_ns": tables.nearest_rank(late, 0.9)}
+        report[part] = {contender["name"]: contender["rounds"] for contender in measurement["contenders"]}
+    run.save("tokio-turn.json", report)
+
+
 def measure_tokio_unstable(run):
     # A separate build, because the flag applies to every crate.
     program = build_peer("peers-osinterval", target="target/tokio-unstable", RUSTFLAGS="--cfg tokio_unstable")
@@ -292,6 +310,8 @@ RECIPES = {
                      measure_counts, tables.counts, has_short=True),
     "runtimes": Recipe("the timers of tokio and other runtimes; needs strace", runtimes.measure, runtimes.write, has_short=True),
     "threads": Recipe("intervals of threads without a runtime, quiet and with busy CPUs", threads.measure, threads.write),
+    "tokio-turn": Recipe("the cost of a turn of tokio's runtime, and of its settings; as root", measure_tokio_turn, tables.tokio_turn,
+                         has_short=True),
     "tokio-unstable": Recipe("tokio's alternative timer and eager driver hand-off", measure_tokio_unstable,
                              tables.tokio_unstable, has_short=True),
 }

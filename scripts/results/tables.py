@@ -4,6 +4,7 @@ Each function takes a run, writes the tables into its directory, and replaces it
 and its line in the index. None of them measures.
 """
 
+import math
 import re
 
 from pages import index, machine, put, this_machine
@@ -455,6 +456,58 @@ Medians of {totals[0]["rounds"]} interleaved rounds: {report['machine']}. System
 the precise mode compared with other crates: [`peers-osinterval.md`](results/{run.name}/peers-osinterval.md), made from
 [`peers-osinterval.json`](results/{run.name}/peers-osinterval.json).""")
     index(run.name, [(f"`{run.name}`", "peers-osinterval.md")], this_machine(), "`scripts/results/publish.py osinterval`")
+
+
+def nearest_rank(ordered, q):
+    return ordered[max(1, math.ceil(q * len(ordered) - 1e-9)) - 1]
+
+
+def format_ratio(rounds, base, key):
+    """Returns the median and the quartiles of the ratios of rounds that were measured next to each other."""
+    ratios = sorted(a[key] / b[key] for a, b in zip(rounds, base))
+    low, middle, high = (nearest_rank(ratios, q) for q in (0.25, 0.5, 0.75))
+    return f"{middle:.2f} [{low:.2f}, {high:.2f}]"
+
+
+RUNTIME_SETTINGS = {
+    "current_thread, enable_all": "`new_current_thread`, `enable_all`", "current_thread, again": "the same again",
+    "enable_io": "`enable_io`, without `enable_time`", "event_interval 1": "`event_interval(1)`; 61 is the default",
+    "event_interval 10": "`event_interval(10)`", "event_interval 1024": "`event_interval(1024)`",
+    "global_queue_interval 1": "`global_queue_interval(1)`", "multi_thread, 1 worker": "`new_multi_thread`, one worker",
+    "multi_thread, 2 workers": "`new_multi_thread`, two workers"}
+STEPS = {"nanosleep": "a thread in `clock_nanosleep`", "epoll": "a thread with a timerfd in `epoll_wait`",
+         "AsyncFd": "a task with a timerfd in an `AsyncFd`", "own timer": "`OsInterval` with `IntervalTimer::Own`",
+         "current_thread, enable_all": "`OsInterval`", "current_thread, again": "`OsInterval`, again"}
+
+
+def median_of_rounds(rounds, key):
+    return format_rounded_time(nearest_rank(sorted(each[key] for each in rounds), 0.5))
+
+
+def tokio_turn(run):
+    report = run.load("tokio-turn.json")
+    quick, slow, busy = (report[part] for part in ("idle_500us", "idle_10ms", "busy_500us"))
+    steps = ["| every 500 us | p50 | ratio | CPU per tick | ratio | every 10 ms: p50 | ratio | CPU per tick | ratio |", "|---|" + "---:|" * 8]
+    for name, label in STEPS.items():
+        cells = [cell for rounds in (quick, slow) for key in ("p50_ns", "cpu_ns_per_tick")
+                 for cell in (median_of_rounds(rounds[name], key), format_ratio(rounds[name], rounds["nanosleep"], key))]
+        steps.append(f"| {label} | {' | '.join(cells)} |")
+    settings = ["| Runtime of the `OsInterval`, every 500 us | idle: p50 | CPU per tick | CPU to the first row | busy: p50 | p90 | cores |", "|---|" + "---:|" * 6]
+    for name, label in RUNTIME_SETTINGS.items():
+        cells = [median_of_rounds(quick[name], "p50_ns"), median_of_rounds(quick[name], "cpu_ns_per_tick"),
+                 format_ratio(quick[name], quick["current_thread, enable_all"], "cpu_ns_per_tick"),
+                 *(median_of_rounds(busy[name], key) for key in ("p50_ns", "p90_ns")),
+                 f"{nearest_rank(sorted(each['cpu_ns_per_tick'] for each in busy[name]), 0.5) / 500_000:.1f}"]
+        settings.append(f"| {label} | {' | '.join(cells)} |")
+    steps, settings = join_rows(*steps), join_rows(*settings)
+    if run.short:
+        return print(steps, settings, sep="\n\n")
+    counts = ", ".join(f"{len(next(iter(rounds.values())))}" for rounds in (quick, slow, busy))
+    source = f"""Medians of {counts} rounds every 500 us, every 10 ms and busy, with a real-time priority; ratios are medians of the ratios in one round, with quartiles. Source:
+[`tokio-turn.json`](results/{run.name}/tokio-turn.json). {machine(report['host'])}, {report['date']}."""
+    put("tokio turn", f"{steps}\n\n{source}")
+    put("tokio settings", f"{settings}\n\n{source}")
+    index(run.name, [(f"`{run.name}`", "tokio-turn.json")], report["host"], "`scripts/results/publish.py tokio-turn`")
 
 
 def tokio_unstable(run):
