@@ -231,8 +231,8 @@ impl IntervalBuilder {
 /// # Precision
 /// On an idle Linux machine a tick is tens of microseconds late: the kernel's high-resolution
 /// timer, the wake-up of the thread and the turn of the runtime together. With [`Precision::Spin`]
-/// nine ticks in ten are tens of nanoseconds late, and one in a hundred is later than microseconds
-/// or tens of them. If the timer falls back to tokio's, ticks are one to two milliseconds late with
+/// nine ticks in ten are tens of nanoseconds late, and the 99th percentile is microseconds or tens
+/// of them. If the timer falls back to tokio's, ticks are one to two milliseconds late with
 /// either precision.
 ///
 /// # Thread safety

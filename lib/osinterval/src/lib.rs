@@ -32,7 +32,7 @@
 //! - `OsInterval` makes two system calls per tick on Linux: one arms a timer, the runtime waits in
 //!   the other. It supports every missed-tick behaviour of tokio's interval, with the same meaning.
 //!   With `Precision::spin()` nine ticks in ten are tens of nanoseconds late, and the p99 is
-//!   microseconds, at the cost of a few per cent of one core.
+//!   microseconds or tens of them, at the cost of a few per cent of one core.
 //! - `sleep` and `timeout` wait once.
 //! - Any number of intervals, sleeps and timeouts share the timer of their runtime.
 //! - `IntervalGroup` has a timer of its own, and serves deadlines together to within a resolution
