@@ -204,7 +204,7 @@ fn parse_words(text: &str) -> Option<Vec<Figure<'_>>> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let [count, figures @ ..] = &words[..] else { return None };
     count.parse::<u64>().ok()?;
-    figures.chunks(2).map(|figure| figure_from_words(figure)).collect()
+    figures.chunks(2).map(figure_from_words).collect()
 }
 
 fn parse_figure(field: &str) -> Option<Figure<'_>> {
