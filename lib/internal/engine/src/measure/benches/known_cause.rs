@@ -36,6 +36,7 @@ const CRITERION: &[FlagEffect] = &[
     effect("--baseline", NEEDS_BASELINE),
     effect("-b", NEEDS_BASELINE),
     effect("--load-baseline", NEEDS_BASELINE),
+    effect("--save-baseline", "Criterion rejects when another program reads its results"),
     effect("--test", MEASURES_NOTHING),
     effect("--list", MEASURES_NOTHING),
     effect("--profile-time", MEASURES_NOTHING),
