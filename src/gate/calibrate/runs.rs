@@ -125,6 +125,6 @@ fn recorded_metric(metric: &ProgramMetric, values: &PairValues) -> RecordedMetri
         name: metric.name.clone(),
         unit: metric.unit.clone(),
         rule: metric_rule(metric, &[], None),
-        values: without_zeros(&values),
+        values: without_zeros(values),
     }
 }
