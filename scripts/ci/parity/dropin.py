@@ -152,9 +152,8 @@ def compare(name, suite, directory, shim):
     """Runs a package's tests on both sides. Returns the counts of passed tests, and the tests that never pass with ours."""
     source = published_package(directory / "download" / name, name, suite["version"])
     published, edited = directory / name / "published", directory / name / "ours"
-    repairs = suite.get("repairs", [])
-    copy_package(source, published, repairs, {})
-    copy_package(source, edited, repairs + suite.get("edits", []), suite.get("dependencies", {}))
+    copy_package(source, published, [], {})
+    copy_package(source, edited, suite.get("edits", []), suite.get("dependencies", {}))
     published_programs = build_programs(published, suite, [])
     shutil.copy(published / "Cargo.lock", edited)  # the same versions of all dependencies
     patch = [] if "edits" in suite else ["--config", f'patch.crates-io.tokio.path="{shim}"']
