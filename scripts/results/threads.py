@@ -25,7 +25,7 @@ def measure_part(run, part):
     for program in runtimes.PROGRAMS:
         if program.name in PROGRAMS:
             words += ["--command", runtimes.command(program, runtimes.build(program)), "--name", program.name]
-    run.osjitter("run", *words, "--out", run.directory, "--force", cwd=ROOT)
+    run.osjitter("run", *words, "--out", run.directory, cwd=ROOT)
     run.compress_report()
     run.path("report.json.gz").rename(run.path(f"{part}.json.gz"))
 

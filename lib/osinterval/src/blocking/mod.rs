@@ -42,8 +42,9 @@
 //! Linux may end a sleep of a thread later by its timer slack, which is 50 us unless it was set. A
 //! wait of this module lowers the slack of its thread to 1 ns and restores it before `tick` returns,
 //! so it is as punctual as `OsInterval`, whose timers have no slack. That costs three system calls
-//! of about 0.2 us per tick. They are left out on a thread whose slack is 1 ns already, which
-//! `prctl(PR_SET_TIMERSLACK, 1)` sets. If a sandbox denies `prctl`, the slack of the thread applies.
+//! of about 0.2 us per tick. They are left out on a thread in a real-time class, which has no slack,
+//! and on one whose slack is 1 ns already, which `prctl(PR_SET_TIMERSLACK, 1)` sets. On such a thread
+//! the slack is read again after 200 ticks. If a sandbox denies `prctl`, the slack of the thread applies.
 //!
 //! # Clock
 //!

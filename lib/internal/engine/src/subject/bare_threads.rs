@@ -15,7 +15,32 @@ use crate::subject::ticker::{Schedule, Subject, Ticker};
 pub struct Nanosleep {
     schedule: Schedule,
     sleeper: os::Sleeper,
-    inherited_slack_ns: Option<u64>,
+    _slack: MinSlack,
+}
+
+/// Lowers the timer slack of the thread of a ticker, and restores it when the ticker is dropped,
+/// since the next subject may run on this thread.
+pub(crate) struct MinSlack {
+    inherited_ns: Option<u64>,
+}
+
+impl MinSlack {
+    pub(crate) fn new() -> io::Result<Self> {
+        let inherited_ns = os::timer_slack_ns();
+        // Not every system has timer slack.
+        if inherited_ns.is_some() {
+            os::set_timer_slack_ns(CONTROL_SLACK_NS)?;
+        }
+        Ok(Self { inherited_ns })
+    }
+}
+
+impl Drop for MinSlack {
+    fn drop(&mut self) {
+        if let Some(slack_ns) = self.inherited_ns {
+            let _ = os::set_timer_slack_ns(slack_ns);
+        }
+    }
 }
 
 /// Sleeps until the deadline of a tick or until the end of a slice.
@@ -40,13 +65,7 @@ impl Subject for Nanosleep {
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        let sleeper = os::Sleeper::new()?;
-        let inherited_slack_ns = os::timer_slack_ns();
-        // Not every system has timer slack.
-        if inherited_slack_ns.is_some() {
-            os::set_timer_slack_ns(CONTROL_SLACK_NS)?;
-        }
-        Ok(Self { schedule, sleeper, inherited_slack_ns })
+        Ok(Self { schedule, sleeper: os::Sleeper::new()?, _slack: MinSlack::new()? })
     }
 }
 
@@ -60,15 +79,6 @@ impl Ticker for Nanosleep {
 
     fn backend(&self) -> String {
         os::Sleeper::BACKEND.to_owned()
-    }
-}
-
-impl Drop for Nanosleep {
-    fn drop(&mut self) {
-        // Restore the slack of the run, since the next subject may run on this thread.
-        if let Some(slack_ns) = self.inherited_slack_ns {
-            let _ = os::set_timer_slack_ns(slack_ns);
-        }
     }
 }
 

@@ -11,6 +11,7 @@ use osinterval::{
 };
 use tokio::time::Instant;
 
+use crate::subject::bare_threads::MinSlack;
 use crate::subject::behaviour::Behaviour;
 use crate::subject::sliced_wait;
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, poll_wait_of_interval};
@@ -139,13 +140,17 @@ impl Subject for BlockingPrecise {
     }
 }
 
-/// The ticker of `blocking::Interval`.
-pub struct BlockingTicker(blocking::Interval);
+/// The ticker of `blocking::Interval`, in a thread with the timer slack of the control.
+pub struct BlockingTicker {
+    interval: blocking::Interval,
+    _slack: MinSlack,
+}
 
 impl BlockingTicker {
     fn new(schedule: Schedule, precision: Precision) -> io::Result<Self> {
         let builder = blocking::Interval::builder(schedule.period).start_at(schedule.start);
-        Ok(Self(builder.precision(precision).build()?))
+        let interval = builder.precision(precision).build()?;
+        Ok(Self { interval, _slack: MinSlack::new()? })
     }
 }
 
@@ -154,20 +159,20 @@ impl Ticker for BlockingTicker {
 
     #[inline]
     fn poll_wait(mut self: Pin<&mut Self>, _: u64, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match sliced_wait::slice_end(self.0.period(), self.0.deadline()) {
+        match sliced_wait::slice_end(self.interval.period(), self.interval.deadline()) {
             #[allow(clippy::disallowed_methods, reason = "long before the deadline")]
             Some(slice) => {
                 let now = std::time::Instant::now();
                 std::thread::sleep(slice.saturating_duration_since(now));
                 Poll::Pending
             }
-            None => Poll::Ready(self.0.tick().map(drop).map_err(io::Error::from)),
+            None => Poll::Ready(self.interval.tick().map(drop).map_err(io::Error::from)),
         }
     }
 
     fn backend(&self) -> String {
-        let mode = if self.0.lead().is_some() { " and a lead" } else { "" };
-        format!("{}{mode}", self.0.backend())
+        let mode = if self.interval.lead().is_some() { " and a lead" } else { "" };
+        format!("{}{mode}", self.interval.backend())
     }
 }
 
