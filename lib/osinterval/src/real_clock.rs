@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 pub(crate) const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 #[allow(clippy::disallowed_methods, reason = "the clock of deadlines, or compared with it")]
+#[inline]
 pub(crate) fn real_now() -> Instant {
     Instant::now()
 }
@@ -19,6 +20,7 @@ pub(crate) fn add_or_far(deadline: Instant, after: Duration, now: Instant) -> In
 
 /// Reads a clock until it has reached `due`, and returns the last reading.
 #[cfg(any(feature = "blocking", feature = "interval"))]
+#[inline]
 pub(crate) fn spin_until(due: Instant, clock: impl Fn() -> Instant) -> Instant {
     /// The last part of the spin, without pauses. A pause of the CPU between two readings helps its
     /// other hyperthread, but makes the time between them half as long again.

@@ -252,6 +252,14 @@ struct Spinning {
     share: f64,
 }
 
+/// The end of a wait.
+struct WakeUp {
+    due: Instant,
+    punctual_until: Instant,
+    /// The time of the clock, which may be before the deadline in the precise mode.
+    now: Instant,
+}
+
 impl_schedule_methods!(Interval, std::time::Instant, crate::real_clock::real_now);
 
 impl Interval {
@@ -283,7 +291,22 @@ impl Interval {
     /// # Panics
     /// Panics if the OS fails to put the thread to sleep. That happens only if a sandbox denies the
     /// system call, or on macOS in a process that forked after it created the interval.
+    // Inlined, so that the end of the spin is followed by the code of the caller. A return to code
+    // that was called before the sleep would have to be predicted and fetched anew.
+    #[inline]
     pub fn tick(&mut self) -> Result<Instant, Interrupted> {
+        let WakeUp { due, punctual_until, mut now } = self.wait()?;
+        if now < due {
+            now = spin_until(due, real_now);
+        }
+        self.schedule.apply_behavior(due, punctual_until, now);
+        Ok(due)
+    }
+
+    /// Waits until the next tick is due, or until the lead before that, and advances to the tick
+    /// after it.
+    #[inline(never)]
+    fn wait(&mut self) -> Result<WakeUp, Interrupted> {
         if self.interrupt.take() {
             return Err(Interrupted);
         }
@@ -309,11 +332,7 @@ impl Interval {
         // after it.
         let punctual_until = self.schedule.punctual_until();
         self.schedule.advance();
-        if now < due {
-            now = spin_until(due, real_now);
-        }
-        self.schedule.apply_behavior(due, punctual_until, now);
-        Ok(due)
+        Ok(WakeUp { due, punctual_until, now })
     }
 
     /// Returns a handle that ends the waits of this interval from other threads. [`Handle`] has an
