@@ -55,8 +55,9 @@ def make_table(report, period_ns):
     for name, summary in sorted(summaries.items(), key=lambda row: row[1]["lateness_ns"]["p50"]):
         late, cpu = summary["lateness_ns"], summary["cpu_ns_per_tick"]
         times = (format_rounded_time(late[key]) if late[key] is not None else "-" for key in ("p50", "p90", "p99"))
-        ratios = late["p50"] / control["lateness_ns"]["p50"], cpu / control["cpu_ns_per_tick"]
-        lines.append(f"| {label(name)} | {' | '.join(times)} | {cpu / 1e3:.1f} us | {ratios[0]:.3g} | {ratios[1]:.3g} |")
+        p50_ratio = late["p50"] / control["lateness_ns"]["p50"]
+        cpu_ratio = f"{cpu / control['cpu_ns_per_tick']:.3g}" if cpu and control["cpu_ns_per_tick"] else "-"
+        lines.append(f"| {label(name)} | {' | '.join(times)} | {runtimes.format_cpu(cpu)} | {p50_ratio:.3g} | {cpu_ratio} |")
     return join_rows(*lines)
 
 
