@@ -1,6 +1,9 @@
 //! `OsInterval`: an interval in the shape of tokio's, from the OS's own timer.
 
+use std::future::poll_fn;
 use std::io;
+#[cfg(feature = "stream")]
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -13,7 +16,7 @@ use crate::precision::{Lead, Precision};
 use crate::queue::{QueuedWait, TimerQueue};
 use crate::real_clock::spin_until;
 use crate::runtime_queue::current_queue;
-use crate::schedule::{Schedule, impl_interval_methods};
+use crate::schedule::{Schedule, impl_schedule_methods};
 use crate::timer::Timer;
 
 pub use cadence::MissedTickBehavior;
@@ -271,7 +274,21 @@ enum IntervalSource {
     Own(Box<OwnTimer>),
 }
 
-impl_interval_methods!(OsInterval, "osinterval::interval");
+impl_schedule_methods!(OsInterval, Instant, tokio_now);
+
+/// An endless stream of ticks; each item is the deadline of one.
+#[cfg(feature = "stream")]
+impl futures_core::Stream for OsInterval {
+    type Item = Instant;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll_tick(cx).map(Some)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::MAX, None)
+    }
+}
 
 impl OsInterval {
     /// Creates a builder for an interval of this period; [`IntervalBuilder`] has an example.
@@ -289,6 +306,64 @@ impl OsInterval {
             fallback: Fallback::default(),
             precision: Precision::default(),
             timer: IntervalTimer::default(),
+        }
+    }
+
+    /// Waits for the next tick and returns its deadline, which has passed by then.
+    ///
+    /// # Panics
+    /// Panics if the runtime on which the interval was created is shutting down, as
+    /// `tokio::time::Interval` does.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe. If the future is dropped before it is ready, the next
+    /// call waits for the same tick.
+    ///
+    /// # Examples
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let mut interval = osinterval::interval(std::time::Duration::from_millis(1));
+    /// let deadline = interval.tick().await;
+    /// // `poll_tick` delivers the next tick like `tick`.
+    /// let next = std::future::poll_fn(|cx| interval.poll_tick(cx)).await;
+    /// assert_eq!(next, deadline + interval.period());
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    pub async fn tick(&mut self) -> Instant {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// Moves the next tick to `deadline`; later ticks follow from there.
+    ///
+    /// A task that waits for the tick is woken at the new deadline, and within this call if that
+    /// has passed. The call costs one system call if a polled, pending tick moves earlier.
+    /// Postponing a tick costs none: the thread may be woken once at the old deadline.
+    ///
+    /// # Panics
+    /// Panics if the OS fails to re-arm the timer. No supported OS is known to do that.
+    ///
+    /// # Examples
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::time::Duration;
+    /// use tokio::time::Instant;
+    /// let mut interval = osinterval::interval(Duration::from_secs(1));
+    /// interval.tick().await; // the first, at once
+    /// let soon = Instant::now() + Duration::from_millis(2);
+    /// interval.reset_at(soon);
+    /// assert_eq!(interval.tick().await, soon);
+    /// interval.reset_after(Duration::from_millis(2));
+    /// interval.tick().await;
+    /// interval.reset_immediately();
+    /// assert!(interval.tick().await <= Instant::now());
+    /// interval.reset();
+    /// assert!(interval.deadline() > Instant::now());
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    pub fn reset_at(&mut self, deadline: Instant) {
+        self.schedule.deadline = deadline.into_std();
+        if let Err(error) = self.rearm() {
+            panic!("cannot arm the timer of an interval: {error}");
         }
     }
 

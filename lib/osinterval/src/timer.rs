@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::task::coop;
 use tokio::time::Sleep;
@@ -149,7 +149,7 @@ impl Timer {
 /// Returns a time before the runtime was created, at which a sleep of tokio ends at once.
 #[cfg(feature = "interval")]
 pub(crate) fn long_before(deadline: Instant) -> Instant {
-    deadline.checked_sub(Duration::from_secs(365 * 86_400)).unwrap_or(deadline)
+    deadline.checked_sub(crate::real_clock::FAR_FUTURE / 30).unwrap_or(deadline)
 }
 
 fn store_waker(stored: &mut Option<Waker>, cx: &Context<'_>) {
