@@ -174,7 +174,9 @@ def measure_counts(run):
     program = build_peer("peers-osinterval")
     load_before = round(os.getloadavg()[0], 2)
     report = output_json(program, *(["--short"] if run.short else []), "counts")
-    run.save("counts.json", {"host": this_machine(), "commit": commit(), "load_before": load_before, **report})
+    is_real_time = os.sched_getscheduler(0) == os.SCHED_FIFO
+    run.save("counts.json", {"host": this_machine(), "commit": commit(), "load_before": load_before,
+                             "is_real_time": is_real_time, **report})
 
 
 def count_system_calls(program, contender, ticks, log):
@@ -306,7 +308,7 @@ RECIPES = {
                      tables.flight),
     "osinterval": Recipe("osinterval and other crates; needs strace", measure_osinterval, tables.osinterval,
                          has_short=True),
-    "counts": Recipe("one to ten thousand intervals with a shared timer and with one each; takes four minutes",
+    "counts": Recipe("one to ten thousand intervals with a shared timer and with one each; takes two minutes",
                      measure_counts, tables.counts, has_short=True),
     "runtimes": Recipe("the timers of tokio and other runtimes; needs strace", runtimes.measure, runtimes.write, has_short=True),
     "threads": Recipe("intervals of threads without a runtime, quiet and with busy CPUs", threads.measure, threads.write),

@@ -326,6 +326,8 @@ def counts(run):
     about = (f"Intervals in tasks of one current-thread runtime, in phases without order; lateness at the median and CPU time as a share "
              f"of a core; medians of {first['rounds']} interleaved rounds.")
     origin = f"{machine(report['host'])}; load average {report['load_before']} before"
+    if report["is_real_time"]:
+        origin += ", so the program ran at real-time priority (`chrt -f 20`)"
     table = join_rows(*rows)
     run.path("counts.md").write_text(
         f"# One to ten thousand intervals\n\n{about} {origin}; commit {report['commit']}; "
