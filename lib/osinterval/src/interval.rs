@@ -459,14 +459,14 @@ impl OwnTimer {
         Ok(own)
     }
 
-    /// Whether the task is awake before its deadline, and spins. A paused clock would never end
+    /// Returns whether the task is woken before its deadline, and spins. A paused clock would never end
     /// that.
-    fn spins(&self) -> bool {
+    fn is_spinning(&self) -> bool {
         self.lead.is_some() && !is_shifted()
     }
 
     fn poll_wake_up(&mut self, schedule: &Schedule, cx: &mut Context<'_>) -> Poll<()> {
-        let spins = self.spins();
+        let spins = self.is_spinning();
         let until = if spins { self.wake_up_time } else { schedule.deadline };
         match self.timer.poll_until(cx, until) {
             Poll::Pending => {
@@ -484,7 +484,7 @@ impl OwnTimer {
 
     /// Delivers the tick that the task was woken for, and returns its deadline.
     fn deliver(&mut self, schedule: &mut Schedule) -> std::time::Instant {
-        let spins = self.spins();
+        let spins = self.is_spinning();
         let (due, punctual_until) = (schedule.deadline, schedule.punctual_until());
         // The next tick is computed before the deadline of this one, so that little work remains
         // after it.

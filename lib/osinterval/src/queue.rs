@@ -148,7 +148,7 @@ impl QueuedWait {
             self.cancel();
             return Poll::Ready(Ok(()));
         }
-        if queue.uses_tokio() {
+        if queue.is_on_tokio() {
             if has_passed && queue.slot_ns > 1 {
                 // A reset to before the end of the slot would wake the task.
                 registration.sleep = None;
@@ -187,7 +187,7 @@ impl QueuedWait {
             registration.end_pause_watch();
             return Poll::Ready(Ok(now));
         }
-        if queue.uses_tokio() {
+        if queue.is_on_tokio() {
             let end = if now >= deadline { deadline } else { queue.end_of_slot(deadline) };
             ready!(queue.poll_tokio(registration, end, cx))?;
             // It keeps the waker of this poll.
@@ -214,7 +214,7 @@ impl QueuedWait {
             return Ok(());
         }
         let has_passed = tokio_now() >= deadline;
-        if queue.uses_tokio() {
+        if queue.is_on_tokio() {
             let end = match has_passed {
                 false => queue.end_of_slot(deadline),
                 true if queue.is_paused() => deadline,
@@ -261,7 +261,7 @@ impl QueuedWait {
     pub(crate) fn has_fired(&self) -> bool {
         let Self { queue, registration: Registration { key, sleep, .. } } = self;
         match sleep {
-            Some(sleep) if *key == NIL || queue.uses_tokio() => sleep.is_elapsed(),
+            Some(sleep) if *key == NIL || queue.is_on_tokio() => sleep.is_elapsed(),
             _ if queue.precise || *key == NIL => false,
             _ => {
                 let state = queue.lock();
@@ -408,7 +408,7 @@ impl TimerQueue {
     }
 
     /// Returns whether waits are sleeps of tokio at present.
-    fn uses_tokio(&self) -> bool {
+    fn is_on_tokio(&self) -> bool {
         !self.has_kernel_timers || self.is_paused()
     }
 
