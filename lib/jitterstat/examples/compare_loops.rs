@@ -6,6 +6,9 @@
 //! It ends with exit status 1 if B is later than tolerated. A run takes 10 s or more: 50 pairs of
 //! rounds at least, of 100 ticks at a period of 1 ms.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints")]
+#![allow(clippy::disallowed_methods, reason = "an example reads the clock and sleeps")]
+
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
