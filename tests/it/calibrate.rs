@@ -303,7 +303,7 @@ fn gate_plans_runs_for_a_change() {
     );
     let seen: Vec<f64> = rate.smallest_change.iter().map(|c| 1.0 - c.ratio).collect();
     assert!(
-        seen.len() == 4 && seen.is_sorted_by(|a, b| a > b) && seen[0] < 0.2 && seen[3] > 1e-3,
+        seen.len() == 5 && seen.is_sorted_by(|a, b| a > b) && seen[0] < 0.2 && seen[4] > 1e-3,
         "{seen:?}"
     );
     let table = Osjitter::new(["report", "osjitter-calibration.json"])

@@ -171,7 +171,7 @@ async fn run(steps: Vec<Step>, pause_at: usize) {
         if index >= pause_at {
             pairs.iter().for_each(Pair::check);
         }
-        // Restores the cooperative budget, and wakes nobody.
+        // Restores the cooperative budget, and wakes no task.
         tokio::task::yield_now().await;
         if index >= pause_at {
             pairs.iter().for_each(Pair::check);

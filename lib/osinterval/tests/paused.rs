@@ -242,6 +242,7 @@ fn spawn_waits(deadline: impl Fn(u32) -> Instant) -> Vec<tokio::task::JoinHandle
     let precise_sleep = precise_group.sleep_until(deadline(3));
     let sleep = osinterval::sleep_until(deadline(4));
     let timeout = osinterval::timeout_at(deadline(5), pending::<()>());
+    #[cfg_attr(not(feature = "periodic"), expect(unused_mut, reason = "the feature adds a task"))]
     let mut tasks = vec![
         tokio::spawn(async move { _ = interval.tick().await }),
         tokio::spawn(async move { _ = precise.tick().await }),

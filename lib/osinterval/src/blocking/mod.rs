@@ -292,7 +292,7 @@ impl Interval {
     /// Panics if the OS fails to put the thread to sleep. That happens only if a sandbox denies the
     /// system call, or on macOS in a process that forked after it created the interval.
     // Inlined, so that the end of the spin is followed by the code of the caller. A return to code
-    // that was called before the sleep would have to be predicted and fetched anew.
+    // that was called before the sleep would have to be predicted and fetched again.
     #[inline]
     pub fn tick(&mut self) -> Result<Instant, Interrupted> {
         let WakeUp { due, punctual_until, mut now } = self.wait()?;

@@ -42,7 +42,7 @@
 //! Linux is called through rustix, so its backend has no unsafe code. kqueue is called through
 //! libc, because rustix has no absolute or critical timers, and truncates 500 us to zero seconds.
 #![cfg_attr(
-    not(all(feature = "os-native", feature = "periodic")),
+    not(all(feature = "os-native", feature = "interval", feature = "periodic")),
     allow(dead_code, reason = "each feature uses a part of a backend")
 )]
 
