@@ -66,8 +66,9 @@ def write(run):
     for part, (_, heading) in PARTS.items():
         report = run.load(f"{part}.json.gz")
         for period_ns in sorted({subject["period_ns"] for subject in report["subjects"]}):
-            parts.append(f"{heading}, every {format_rounded_time(period_ns)}; the machine was rated {report['fitness']['verdict']}:\n\n"
-                         f"{make_table(report, period_ns)}")
+            # A run with a load does not rate the machine.
+            rating = f"; the machine was rated {report['fitness']['verdict']}" if report["fitness"] else ""
+            parts.append(f"{heading}, every {format_rounded_time(period_ns)}{rating}:\n\n{make_table(report, period_ns)}")
     origin = f"{machine_and_day(report)}"
     text = "\n\n".join(parts)
     run.path("threads.md").write_text(f"# Intervals of threads\n\nAll rows of a table ran in the same rounds. {origin}. Made by "
