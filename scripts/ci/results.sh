@@ -5,7 +5,7 @@ cd "$(dirname "$0")/../.."
 python3 - <<'PYTHON'
 import pathlib, re, subprocess, sys
 
-MAX_BYTES = 12_500_000
+MAX_BYTES = 12_000_000
 tracked = subprocess.run(["git", "ls-files", "-z"], capture_output=True, check=True, text=True).stdout.split("\0")
 tracked = [file for file in tracked if file and pathlib.Path(file).is_file()]
 results = {file for file in tracked if file.startswith("results/") and file != "results/README.md"}

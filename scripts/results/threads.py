@@ -26,7 +26,7 @@ def measure_part(run, part):
         if program.name in PROGRAMS:
             words += ["--command", runtimes.command(program, runtimes.build(program)), "--name", program.name]
     run.osjitter("run", *words, "--out", run.directory, cwd=ROOT)
-    run.compress_report()
+    run.compress_report(with_rounds=False)
     run.path("report.json.gz").rename(run.path(f"{part}.json.gz"))
 
 
