@@ -471,15 +471,13 @@ impl OwnTimer {
         match self.timer.poll_until(cx, until) {
             Poll::Pending => {
                 self.has_waited = true;
-                return Poll::Pending;
+                Poll::Pending
             }
-            Poll::Ready(result) => result.unwrap_or_else(|error| panic_failed(&error)),
+            Poll::Ready(result) => {
+                result.unwrap_or_else(|error| panic_failed(&error));
+                Poll::Ready(())
+            }
         }
-        if let Some(lead) = self.lead.as_mut().filter(|_| spins && self.has_waited) {
-            // The lead follows how late the timer has woken the task.
-            lead.observe(tokio_now().saturating_duration_since(self.wake_up_time));
-        }
-        Poll::Ready(())
     }
 
     /// Delivers the tick that the task was woken for, and returns its deadline.
@@ -489,6 +487,10 @@ impl OwnTimer {
         // The next tick is computed before the deadline of this one, so that little work remains
         // after it.
         schedule.advance();
+        if let Some(lead) = self.lead.as_mut().filter(|_| spins && self.has_waited) {
+            // The lead follows how late the task is ready to spin.
+            lead.observe(tokio_now().saturating_duration_since(self.wake_up_time));
+        }
         self.update_wake_up_time(schedule.deadline);
         // In the precise mode this spins for the rest of the lead.
         let now = if spins { spin_until(due, tokio_now) } else { tokio_now() };

@@ -313,7 +313,8 @@ impl Interval {
         let due = self.schedule.deadline;
         let wake_up_time = self.lead().and_then(|lead| due.checked_sub(lead)).unwrap_or(due);
         let mut now = real_now();
-        if now < wake_up_time {
+        let has_to_wait = now < wake_up_time;
+        if has_to_wait {
             let word = self.has_handle.then(|| self.interrupt.word());
             while now < wake_up_time {
                 if let Err(error) = self.interrupt.sleeper.sleep_until(word, wake_up_time) {
@@ -324,14 +325,16 @@ impl Interval {
                     return Err(Interrupted);
                 }
             }
-            if let Some(spinning) = &mut self.spinning {
-                spinning.lead.observe(now - wake_up_time);
-            }
         }
         // The next tick is computed before the deadline of this one, so that little work remains
         // after it.
         let punctual_until = self.schedule.punctual_until();
         self.schedule.advance();
+        if let Some(spinning) = self.spinning.as_mut().filter(|_| has_to_wait) {
+            // The lead follows how late the thread is ready to spin.
+            now = real_now();
+            spinning.lead.observe(now - wake_up_time);
+        }
         Ok(WakeUp { due, punctual_until, now })
     }
 
