@@ -1,28 +1,32 @@
 //! The timer queue that the intervals, sleeps and timeouts of a runtime or of a group share.
 
+mod driver;
+mod on_tokio;
+mod wait;
+
 use std::fmt;
-use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Wake, Waker, ready};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::{AbortHandle, coop};
-use tokio::time::Sleep;
+use tokio::task::AbortHandle;
 
 use crate::backend::{Backend, Fallback};
 use crate::clock::{CAN_PAUSE, is_shifted, tokio_now};
 use crate::driver::new_sleep;
 use crate::heap::{NIL, TimerHeap};
 use crate::kernel_timers::KernelTimers;
-use crate::pause_watch::{MIN_WATCHED_WAIT, waker_if};
 use crate::precision::{Lead, Precision};
 use crate::real_clock::{add_or_far, real_now, spin_until};
 use crate::sys;
-use crate::timer::long_before;
+
+pub(crate) use wait::QueuedWait;
+
+use driver::{DriverGuard, FiredWaker, run_driver};
+use wait::{Deadline, Registration};
 
 /// Wakes any number of tasks, each at its time.
 ///
@@ -87,216 +91,6 @@ const MIN_TURN_NS: u64 = 20_000;
 struct TimerFailure {
     kind: io::ErrorKind,
     message: String,
-}
-
-/// A place in a queue, which a task may wait in.
-#[derive(Debug)]
-pub(crate) struct QueuedWait {
-    queue: Arc<TimerQueue>,
-    registration: Registration,
-}
-
-#[derive(Debug)]
-struct Registration {
-    /// The key in the queue's heap; [`NIL`] while no task waits for the kernel.
-    key: usize,
-    /// The end of the slot of the deadline, if a task waits for the kernel.
-    due: u64,
-    /// A sleep of tokio that wakes the task while tokio's clock is not the real one. If there is a
-    /// key, the task has waited since before that.
-    sleep: Option<Pin<Box<Sleep>>>,
-}
-
-/// A deadline of a wait.
-#[derive(Clone, Copy)]
-struct Deadline {
-    time: Instant,
-    /// The end of its slot.
-    due: u64,
-    /// The end of the slot of the deadline that probably follows; [`u64::MAX`] if unknown.
-    next_due: u64,
-}
-
-impl QueuedWait {
-    pub(crate) fn new(queue: Arc<TimerQueue>) -> Self {
-        Self { queue, registration: Registration::new() }
-    }
-
-    pub(crate) fn queue(&self) -> &TimerQueue {
-        &self.queue
-    }
-
-    /// Polls for the deadline of a sleep.
-    ///
-    /// Ready once the slot of `deadline` has ended; otherwise the task is woken then. A deadline
-    /// that had passed before the first poll since it was set, for which `is_fresh` is true, does
-    /// not wait for its slot. In the precise mode the task is woken before, and the last poll spins
-    /// until `deadline`.
-    ///
-    /// # Errors
-    /// Returns an error if the timer has failed or its runtime has shut down.
-    pub(crate) fn poll_sleep(
-        &mut self,
-        deadline: Instant,
-        is_fresh: bool,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
-        let Self { queue, registration } = self;
-        queue.check_alive()?;
-        let has_passed = is_fresh && tokio_now() >= deadline;
-        if has_passed && !queue.is_paused() {
-            self.cancel();
-            return Poll::Ready(Ok(()));
-        }
-        if queue.is_on_tokio() {
-            if has_passed && queue.slot_ns > 1 {
-                // A reset to before the end of the slot would wake the task.
-                registration.sleep = None;
-            }
-            let end = if has_passed { deadline } else { queue.end_of_slot(deadline) };
-            ready!(queue.poll_tokio(registration, end, cx))?;
-            if !queue.is_paused() {
-                // It keeps the waker of this poll.
-                registration.sleep = None;
-            }
-            return Poll::Ready(Ok(()));
-        }
-        let deadline =
-            Deadline { time: deadline, due: queue.slot_end(deadline), next_due: u64::MAX };
-        queue.poll(registration, deadline, cx)
-    }
-
-    /// Polls for the deadline of an interval, which is probably followed by one a period later.
-    ///
-    /// Ready with the current time, which is not before the deadline, once the slot of `deadline`
-    /// has ended or a poll comes after the deadline.
-    ///
-    /// # Errors
-    /// Returns an error if [`QueuedWait::poll_sleep`] would, even if the deadline has passed.
-    pub(crate) fn poll_tick(
-        &mut self,
-        deadline: Instant,
-        period: Duration,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<Instant>> {
-        let Self { queue, registration } = self;
-        queue.check_alive()?;
-        queue.acknowledge_wakeup(registration);
-        let now = tokio_now();
-        if now >= deadline && !queue.is_paused() {
-            registration.end_pause_watch();
-            return Poll::Ready(Ok(now));
-        }
-        if queue.is_on_tokio() {
-            let end = if now >= deadline { deadline } else { queue.end_of_slot(deadline) };
-            ready!(queue.poll_tokio(registration, end, cx))?;
-            // It keeps the waker of this poll.
-            registration.sleep = None;
-        } else {
-            let next = add_or_far(deadline, period, deadline);
-            let (due, next_due) = (queue.slot_end(deadline), queue.slot_end(next));
-            let deadline = Deadline { time: deadline, due, next_due };
-            ready!(queue.poll(registration, deadline, cx))?;
-        }
-        // The queue has reached the deadline, even if the caller's runtime has another clock.
-        Poll::Ready(Ok(tokio_now().max(deadline)))
-    }
-
-    /// Moves the deadline. A task that waits is woken at the new one: within this call if that has
-    /// passed.
-    ///
-    /// # Errors
-    /// Returns an error if a timer cannot be armed.
-    pub(crate) fn reset(&mut self, deadline: Instant) -> io::Result<()> {
-        let Self { queue, registration } = self;
-        if !queue.has_driver() {
-            *registration = Registration::new();
-            return Ok(());
-        }
-        let has_passed = tokio_now() >= deadline;
-        if queue.is_on_tokio() {
-            let end = match has_passed {
-                false => queue.end_of_slot(deadline),
-                true if queue.is_paused() => deadline,
-                // tokio may not have noticed yet that the deadline has passed.
-                true => long_before(deadline),
-            };
-            queue.reset_tokio(registration, end);
-            return Ok(());
-        }
-        if registration.key == NIL {
-            return Ok(());
-        }
-        let due = queue.slot_end(deadline);
-        let mut state = queue.lock();
-        let woken = if state.timers.is_none() {
-            state.deregister(registration)
-        } else if has_passed && !queue.precise {
-            registration.due = due;
-            state.heap.fire(registration.key)
-        } else if has_passed || state.heap.has_fired(registration.key) {
-            // The next poll registers it again.
-            state.deregister(registration)
-        } else {
-            queue.move_to(&mut state, registration, due)?;
-            None
-        };
-        drop(state);
-        match woken {
-            Some(waker) => {
-                registration.end_pause_watch();
-                waker.wake();
-            }
-            None if registration.key == NIL => registration.end_pause_watch(),
-            None => {
-                let end = queue.to_instant(registration.due).into();
-                registration.sleep.iter_mut().for_each(|sleep| sleep.as_mut().reset(end));
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns whether the deadline has come, and the task has been woken for it. Never true in the
-    /// precise mode, in which the task is woken earlier, unless the clock is that of a test.
-    pub(crate) fn has_fired(&self) -> bool {
-        let Self { queue, registration: Registration { key, sleep, .. } } = self;
-        match sleep {
-            Some(sleep) if *key == NIL || queue.is_on_tokio() => sleep.is_elapsed(),
-            _ if queue.precise || *key == NIL => false,
-            _ => {
-                let state = queue.lock();
-                state.timers.is_some() && state.heap.has_fired(*key)
-            }
-        }
-    }
-
-    /// Ends the wait.
-    fn cancel(&mut self) {
-        self.registration.sleep = None;
-        if self.registration.key != NIL {
-            let waker = self.queue.lock().deregister(&mut self.registration);
-            drop(waker);
-        }
-    }
-}
-
-impl Drop for QueuedWait {
-    fn drop(&mut self) {
-        self.cancel();
-    }
-}
-
-impl Registration {
-    const fn new() -> Self {
-        Self { key: NIL, due: 0, sleep: None }
-    }
-
-    /// Ends the registration with tokio of a wait for the kernel.
-    fn end_pause_watch(&mut self) {
-        if CAN_PAUSE {
-            self.sleep = None;
-        }
-    }
 }
 
 impl TimerQueue {
@@ -405,99 +199,6 @@ impl TimerQueue {
     /// Returns how long before its time a task is woken; `None` outside the precise mode.
     pub(crate) fn lead(&self) -> Option<Duration> {
         if self.precise { self.lock().lead.as_ref().map(Lead::duration) } else { None }
-    }
-
-    /// Returns whether waits are sleeps of tokio at present.
-    fn is_on_tokio(&self) -> bool {
-        !self.has_kernel_timers || self.is_paused()
-    }
-
-    /// Returns whether a test has paused the clock of the queue's runtime at some time.
-    fn is_paused(&self) -> bool {
-        if !CAN_PAUSE || !self.can_pause {
-            return false;
-        }
-        let was_paused = self.was_paused.load(Ordering::Relaxed) || is_shifted();
-        self.was_paused.store(was_paused, Ordering::Relaxed);
-        was_paused
-    }
-
-    /// Polls a sleep of tokio for the end of a wait.
-    fn poll_tokio(
-        &self,
-        wait: &mut Registration,
-        end: Instant,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
-        if wait.key != NIL {
-            let waker = self.lock().deregister(wait);
-            drop(waker);
-        }
-        let sleep = self.tokio_sleep(wait)?;
-        if sleep.deadline() != end.into() {
-            sleep.as_mut().reset(end.into());
-        }
-        // The caller takes from the cooperative budget, once.
-        pin!(coop::unconstrained(sleep)).poll(cx).map(Ok)
-    }
-
-    /// Moves the end of a wait that is a sleep of tokio, or becomes one now.
-    fn reset_tokio(&self, wait: &mut Registration, end: Instant) {
-        let is_registered = wait.key == NIL || wait.sleep.is_some();
-        let waker = if is_registered { None } else { self.lock().deregister(wait) };
-        let has_ended = match (self.tokio_sleep(wait), &waker) {
-            (Ok(sleep), waker) => {
-                sleep.as_mut().reset(end.into());
-                waker.as_ref().is_some_and(|waker| {
-                    let cx = &mut Context::from_waker(waker);
-                    pin!(coop::unconstrained(sleep)).poll(cx).is_ready()
-                })
-            }
-            // The next poll reports a runtime without timers.
-            (Err(_), _) => true,
-        };
-        if has_ended {
-            waker.into_iter().for_each(Waker::wake);
-        }
-    }
-
-    /// Returns the sleep of tokio of a wait, which is created on the queue's runtime.
-    fn tokio_sleep<'a>(&self, wait: &'a mut Registration) -> io::Result<&'a mut Pin<Box<Sleep>>> {
-        match &mut wait.sleep {
-            Some(sleep) => Ok(sleep),
-            empty => {
-                let runtime = self.lock().runtime.clone();
-                let _context = runtime.as_ref().map(Handle::enter);
-                Ok(empty.insert(new_sleep()?))
-            }
-        }
-    }
-
-    /// Registers a wait for the kernel with tokio as well, so that its task is woken if a test
-    /// pauses tokio's clock and that reaches the deadline.
-    fn watch_pauses(self: &Arc<Self>, wait: &mut Registration, cx: &Context<'_>) {
-        let end = self.to_instant(wait.due);
-        if end.saturating_duration_since(tokio_now()) < MIN_WATCHED_WAIT {
-            wait.sleep = None;
-            return;
-        }
-        if wait.sleep.is_none() && !self.lock().watches_pauses {
-            return;
-        }
-        let Ok(sleep) = self.tokio_sleep(wait) else {
-            // A runtime without timers is reported only by a panic, which happens once.
-            self.lock().watches_pauses = false;
-            return;
-        };
-        if sleep.deadline() != end.into() {
-            sleep.as_mut().reset(end.into());
-        }
-        // On the real clock the kernel wakes the task.
-        let queue = Arc::downgrade(self);
-        let is_paused = move || queue.upgrade().is_some_and(|queue| queue.is_paused());
-        let waker = waker_if(is_paused, cx.waker());
-        // It makes no difference if the time has come since.
-        let _: Poll<()> = pin!(coop::unconstrained(sleep)).poll(&mut Context::from_waker(&waker));
     }
 
     /// Polls for a deadline on the real clock.
@@ -759,141 +460,6 @@ impl fmt::Debug for TimerQueue {
 
 fn saturating_nanos(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into())
-}
-
-/// The waker of a timer of the kernel.
-struct FiredWaker {
-    queue: Weak<TimerQueue>,
-    index: usize,
-}
-
-impl From<FiredWaker> for Waker {
-    fn from(waker: FiredWaker) -> Self {
-        Self::from(Arc::new(waker))
-    }
-}
-
-impl Wake for FiredWaker {
-    fn wake(self: Arc<Self>) {
-        if let Some(queue) = self.queue.upgrade() {
-            queue.wake_first(self.index);
-        }
-    }
-}
-
-/// The driver's reference to its queue.
-///
-/// When the driver ends, for whatever reason, this wakes all tasks that wait, so that their next
-/// poll returns an error, and drops what belongs to the runtime.
-struct DriverGuard(Weak<TimerQueue>);
-
-impl Drop for DriverGuard {
-    fn drop(&mut self) {
-        let Some(queue) = self.0.upgrade() else { return };
-        queue.driver_ended.store(true, Ordering::Relaxed);
-        let mut state = queue.lock();
-        let (timers, driver) = (state.timers.take(), state.driver.take());
-        let (runtime, driver_waker) = (state.runtime.take(), state.driver_waker.take());
-        let heap = std::mem::take(&mut state.heap);
-        drop(state);
-        drop((timers, driver, driver_waker, runtime));
-        heap.into_wakers().for_each(Waker::wake);
-    }
-}
-
-/// Serves a queue until that is dropped or its timer fails.
-async fn run_driver(guard: DriverGuard) {
-    // On a current-thread runtime the woken tasks run before the driver polls the timers again. The
-    // timers are armed after that, and tasks that came due in the meantime need no further wake-up
-    // of the thread. A multi-thread runtime would wake another worker to take over this task.
-    let yields_to_woken = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
-    let mut due = Vec::new();
-    let polls = poll_fn(|cx| match guard.0.upgrade() {
-        Some(queue) => queue.poll_driver(cx, &mut due, yields_to_woken),
-        None => Poll::Ready(()),
-    });
-    polls.await;
-}
-
-impl TimerQueue {
-    /// Wakes the first task if it is due, after a timer has fired. If the one after it is due as
-    /// well, or no timer is armed for it, the driver does the rest.
-    fn wake_first(&self, index: usize) {
-        let mut guard = self.lock();
-        let state = &mut *guard;
-        let Some(timers) = &mut state.timers else { return };
-        timers.free(index);
-        let now = self.read_clock(state);
-        let due = state.heap.take_due(now);
-        let driver = match (&state.timers, state.heap.first_time()) {
-            (Some(timers), Some(first))
-                if !state.is_driver_woken && (first <= now || !timers.is_armed_by(first)) =>
-            {
-                state.is_driver_woken = true;
-                // The waker of a task of tokio, which may be cloned under the lock.
-                state.driver_waker.clone()
-            }
-            _ => None,
-        };
-        drop(guard);
-        due.into_iter().chain(driver).for_each(Waker::wake);
-    }
-
-    /// Wakes the tasks that are due, and arms the timers for the next ones. Ready only if a timer
-    /// fails.
-    fn poll_driver(
-        &self,
-        cx: &Context<'_>,
-        due: &mut Vec<Waker>,
-        yields_to_woken: bool,
-    ) -> Poll<()> {
-        loop {
-            let result = self.take_due(cx, due);
-            let has_woken = !due.is_empty();
-            due.drain(..).for_each(Waker::wake);
-            match result {
-                Ok(false) => return Poll::Pending,
-                Ok(true) if has_woken && yields_to_woken => {
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                Ok(true) => {}
-                Err(error) => {
-                    self.lock().failure =
-                        Some(TimerFailure { kind: error.kind(), message: error.to_string() });
-                    return Poll::Ready(());
-                }
-            }
-        }
-    }
-
-    /// Moves the wakers of due tasks into `due`; if no task is due, arms the timers. Returns
-    /// whether the driver has to do so again.
-    fn take_due(&self, cx: &Context<'_>, due: &mut Vec<Waker>) -> io::Result<bool> {
-        /// Tasks that are woken before any of them runs.
-        const BATCH: usize = 256;
-        let state = &mut *self.lock();
-        if state.driver_waker.is_none() {
-            // The waker of a task never changes.
-            state.driver_waker = Some(cx.waker().clone());
-            if let Some(timers) = &mut state.timers
-                && !sys::WAKES_FROM_RUNTIME
-            {
-                timers.set_wakers(|_| cx.waker().clone());
-            }
-        }
-        if let Some(timers) = &mut state.timers
-            && !sys::WAKES_FROM_RUNTIME
-        {
-            timers.poll_fired()?;
-        }
-        let now = self.read_clock(state);
-        due.extend(std::iter::from_fn(|| state.heap.take_due(now)).take(BATCH));
-        // The tasks that were woken arm the timers if no other one waits.
-        state.is_driver_woken = !due.is_empty() && state.heap.first_time().is_some();
-        self.arm_timers(state, u64::MAX)?;
-        Ok(state.is_driver_woken)
-    }
 }
 
 #[cfg(test)]
