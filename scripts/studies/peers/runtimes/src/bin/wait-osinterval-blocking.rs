@@ -1,10 +1,10 @@
 //! Waits in osinterval's `blocking::Interval`, on a thread without a runtime. With the argument
-//! `precise`, the interval is in its precise mode.
+//! `precise`, the interval is in its precise mode; with a number, at that quantile.
 
 use std::process::ExitCode;
 
-use osinterval::Precision;
 use osinterval::blocking::Interval;
+use osinterval::{Precision, Spin};
 use peers_runtimes::{BoxError, Request, Round};
 
 fn main() -> ExitCode {
@@ -15,7 +15,14 @@ fn measure_round(request: Request) -> Result<Round, BoxError> {
     let precision = match std::env::args().nth(1).as_deref() {
         None => Precision::Os,
         Some("precise") => Precision::spin(),
-        Some(mode) => return Err(format!("invalid mode {mode:?}: expected precise").into()),
+        Some(quantile) => match quantile.parse() {
+            Ok(quantile) => Spin::default().with_quantile(quantile).into(),
+            Err(_) => {
+                return Err(
+                    format!("invalid mode {quantile:?}: expected precise or a quantile").into()
+                );
+            }
+        },
     };
     let mut round = request.start();
     let builder = Interval::builder(round.period()).start_at(round.first_deadline());
