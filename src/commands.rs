@@ -34,8 +34,11 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  osjitter run --period 500us --ticks 10000      which ticker to use on this machine
-  osjitter run --period 1ms -- ./my-loop         your own program in the same rounds
+  osjitter run --period 500us --ticks 10000      which ticker to use here
+  osjitter run --period 1ms -- ./my-loop         your program in the same rounds
+  osjitter doctor                                what makes ticks late here
+  osjitter gate --bench parser --base main       benchmarks of two commits
+
   osjitter run --subject os-interval --why       what delayed the worst ticks
   osjitter run --plan plan.toml --out results/mine
   osjitter run --period 1ms --print-plan > plan.toml
@@ -46,7 +49,6 @@ Examples:
   osjitter gate --base-cmd './old' --candidate-cmd './new'
   osjitter calibrate                             what a gate can detect on this machine
   osjitter compare before after                  how much later one run is than another
-  osjitter doctor                                what makes ticks late on this machine
   osjitter bench clock
   osjitter bench timeout                         what a timeout around every wait costs
   osjitter bench dispatch                        the cost of dispatch on a runtime that never parks
@@ -73,11 +75,11 @@ pub enum Command {
     /// Decide whether B is later than A, a stored baseline or a limit, with a bounded rate of false
     /// alarms
     Gate(Box<GateArgs>),
-    /// Find the smallest change that a gate can detect on this machine (A/A test)
+    /// Find the smallest change that a gate can detect here (A/A test)
     Calibrate(Box<CalibrateArgs>),
     /// Compare B with A: two reports, or two subjects of one report
     Compare(CompareArgs),
-    /// Merge the reports of several runs, CPUs or hosts into one without loss
+    /// Merge reports of several runs, CPUs or hosts without loss
     Merge(MergeArgs),
     /// List the runs in a directory and show which are comparable
     History(HistoryArgs),

@@ -9,6 +9,7 @@
 
 // Ordered by layer, from the top; see ARCHITECTURE.md.
 mod commands; // the command line; each command owns its arguments
+mod short_help; // what -h shows
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzz; // runs every reader on hostile bytes
@@ -93,7 +94,7 @@ pub fn main() -> ExitCode {
 /// Returns the command line, of which the release scripts make manual pages.
 #[must_use]
 pub fn command() -> clap::Command {
-    Cli::command()
+    short_help::add(Cli::command())
 }
 
 fn run_command() -> exit::Result<exit::ExitStatus> {
@@ -104,7 +105,7 @@ fn run_command() -> exit::Result<exit::ExitStatus> {
     }
     // Errors in the command line have colours before it is parsed.
     terminal::set_color(terminal::find_color(&args));
-    let command = Cli::command().color(terminal::color_choice());
+    let command = command().color(terminal::color_choice());
     let request = settings::read(&command, args, &run::args::PLAN_FLAGS)?;
     let cli = match request {
         settings::Request::PrintConfig(status) => return Ok(status),
@@ -134,6 +135,6 @@ fn run_command() -> exit::Result<exit::ExitStatus> {
         Command::Bench(bench) => bench::run(&bench),
         Command::Trace(args) => trace::run(&args),
         Command::Top(args) => top::run(&args),
-        Command::Completions { shell } => completions::run(shell, Cli::command()),
+        Command::Completions { shell } => completions::run(shell, command),
     }
 }

@@ -31,7 +31,7 @@ pub struct MergeArgs {
     #[arg(long)]
     pub force: bool,
     /// Write to this file instead of stdout
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
 

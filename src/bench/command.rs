@@ -21,7 +21,7 @@ use render::formats::{Format, Rendering, parser};
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     /// Directory for the results [default: none]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Output format
     #[arg(long, value_name = "FORMAT", value_parser = parser(FORMATS), default_value = "table")]

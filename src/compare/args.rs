@@ -39,6 +39,6 @@ pub struct CompareArgs {
     #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
     pub format: Format,
     /// Write to this file instead of stdout
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

@@ -49,7 +49,7 @@ pub struct DoctorArgs {
     #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
     pub format: Format,
     /// Write to this file instead of stdout
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub out: Option<PathBuf>,
     /// Read /proc, /sys and /dev below this directory: for tests
     #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
@@ -76,7 +76,7 @@ pub struct ProveArgs {
     #[arg(long, value_name = "LOAD", default_value_t, value_parser = load_parser(), hide_possible_values = true, requires = "prove")]
     pub load: Load,
     /// Nominal period (with --prove) [default: 500us]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, requires = "prove")]
+    #[arg(long, short, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, requires = "prove")]
     pub period: Option<Duration>,
     /// Time limit of --prove
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, requires = "prove", default_value = "90s")]

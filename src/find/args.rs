@@ -37,7 +37,7 @@ pub struct FindArgs {
     #[arg(long, value_name = "NAME=LIMIT", value_parser = parse_goal, required_unless_present = "period", help_heading = "Search")]
     pub goal: Vec<Goal>,
     /// Find the best goals that each ticker meets at this period instead
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, conflicts_with_all = ["goal", "from", "to"], help_heading = "Search")]
+    #[arg(long, short, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, conflicts_with_all = ["goal", "from", "to"], help_heading = "Search")]
     pub period: Option<Duration>,
     /// Shortest period to try
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, default_value = "20us", help_heading = "Search")]
@@ -73,7 +73,7 @@ pub struct FindArgs {
     #[arg(long, value_name = "N", value_parser = units::parse_seed, help_heading = "Search")]
     pub seed: Option<u64>,
     /// Directory for the results [default: results/ and the UTC time]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
+    #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// Output format
     #[arg(long, value_parser = parser([Format::Table, Format::Json, Format::Markdown]), default_value = "table", help_heading = "Output")]

@@ -37,6 +37,8 @@ pub enum OnInconclusive {
     group = ArgGroup::new("command").args(["candidate_cmd", "bench"]),
     after_help = "\
 Examples:
+  osjitter gate --bench parser --base main
+  osjitter gate --base-cmd ./old --candidate-cmd ./new --metric wall
   osjitter gate --a tokio-interval --b os-interval --period 500us
   osjitter gate --a os-interval --b os-interval-group --period 500us --duet
   osjitter gate --a tokio-interval --b os-interval --calibration calibration.json --detect 5%
@@ -44,7 +46,6 @@ Examples:
   osjitter gate --base-cmd './old --flag' --candidate-cmd './new --flag' --metric wall --metric max-rss
   osjitter gate --base-cmd ./old --candidate-cmd ./new --metric wall --screen
   osjitter gate --base-cmd ./old --candidate-cmd ./new --metric wall --calibration calibration.json --detect 2%
-  osjitter gate --bench parser --base main
   osjitter gate --base-cmd 'old/deps/parser-1f --bench' --candidate-cmd 'new/deps/parser-2e --bench' --metric criterion:json
   osjitter gate baseline add os-interval.json --subject os-interval --period 500us
   osjitter gate --baseline os-interval.json --subject os-interval --period 500us
@@ -90,20 +91,20 @@ pub struct GateArgs {
     #[command(subcommand)]
     pub action: Option<GateAction>,
     /// Subject to compare against; repeat for several tests
-    #[arg(long, value_name = "SUBJECT", value_parser = subject_parser(), hide_possible_values = true, requires = "b", conflicts_with_all = ["base_cmd", "candidate_cmd"], help_heading = "Two sides")]
+    #[arg(long, value_name = "SUBJECT", value_parser = subject_parser(), hide_possible_values = true, requires = "b", conflicts_with_all = ["base_cmd", "candidate_cmd"], help_heading = "What to judge")]
     pub a: Vec<&'static SubjectInfo>,
     /// Subject to judge; one for each --a
-    #[arg(long, value_name = "SUBJECT", value_parser = subject_parser(), hide_possible_values = true, requires = "a", help_heading = "Two sides")]
+    #[arg(long, value_name = "SUBJECT", value_parser = subject_parser(), hide_possible_values = true, requires = "a", help_heading = "What to judge")]
     pub b: Vec<&'static SubjectInfo>,
     /// Run both subjects concurrently on one CPU, half a period apart. Faster, but judges
     /// differences only
     #[arg(long, requires = "a", help_heading = "Two sides")]
     pub duet: bool,
     /// Program to compare against, with its arguments
-    #[arg(long, alias = "baseline-cmd", value_name = "COMMAND", value_parser = Program::parse, requires = "candidate_cmd", help_heading = "Two sides")]
+    #[arg(long, alias = "baseline-cmd", value_name = "CMD", value_parser = Program::parse, requires = "candidate_cmd", help_heading = "What to judge")]
     pub base_cmd: Option<Program>,
     /// Program to judge, with its arguments
-    #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "base_cmd", help_heading = "Two sides")]
+    #[arg(long, value_name = "CMD", value_parser = Program::parse, requires = "base_cmd", help_heading = "What to judge")]
     pub candidate_cmd: Option<Program>,
     /// Name of the program to compare against, for example its commit [default: the command]
     #[arg(
@@ -118,10 +119,10 @@ pub struct GateArgs {
     #[arg(long, value_name = "NAME", requires = "command", help_heading = "Two sides")]
     pub candidate_name: Option<String>,
     /// Benchmark target of this package to build and judge, by --metric criterion or another harness
-    #[arg(long, value_name = "NAME", requires = "base", conflicts_with_all = ["candidate_cmd", "a"], help_heading = "Benchmarks")]
+    #[arg(long, value_name = "NAME", requires = "base", conflicts_with_all = ["candidate_cmd", "a"], help_heading = "What to judge")]
     pub bench: Option<String>,
     /// Version to compare --bench with: a git revision, or the directory of another tree
-    #[arg(long, value_name = "REV|DIR", requires = "bench", help_heading = "Benchmarks")]
+    #[arg(long, value_name = "REV|DIR", requires = "bench", help_heading = "What to judge")]
     pub base: Option<String>,
     /// Flags of cargo for both builds of --bench, for example '-p parser --features simd'
     #[arg(long, value_name = "FLAGS", value_parser = parse_cargo_flags, requires = "bench", allow_hyphen_values = true, help_heading = "Benchmarks")]
@@ -147,22 +148,24 @@ pub struct GateArgs {
     /// Time limit of one round of a command [default: 10 times its length plus 10s]
     #[arg(long, alias = "round-time-limit", value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true, help_heading = "Two sides")]
     pub max_round_time: Option<Duration>,
-    /// Limit on a number of the summary: p99=200us, jitter_spread.p99=80us, missed=0.1%,
-    /// cpu_ns_per_tick=9us, or on the rate of misses: missed<1e-4; repeat for several
-    #[arg(long, alias = "max", value_name = "PATH=VALUE", value_parser = parse_limit, help_heading = "Limits")]
+    /// Limit on a number of the summary, such as p99=200us; repeat for several
+    ///
+    /// Others are jitter_spread.p99=80us, missed=0.1% and cpu_ns_per_tick=9us; missed<1e-4 limits the
+    /// rate of misses.
+    #[arg(long, alias = "max", value_name = "PATH=VALUE", value_parser = parse_limit, help_heading = "What to judge")]
     pub limit: Vec<Limit>,
     /// Longest stall that a rate of misses must account for [default: any]
     #[arg(long, value_name = "DURATION", value_parser = parse_stall, allow_hyphen_values = true, requires = "limit", help_heading = "Limits")]
     pub max_stall: Option<Duration>,
     /// Check the limits against this report instead of measuring; - is standard input
-    #[arg(long, value_name = "FILE", requires = "limit", help_heading = "Limits")]
+    #[arg(long, value_name = "FILE", requires = "limit", help_heading = "What to judge")]
     pub report: Option<PathBuf>,
     /// Unit of an HdrHistogram log or of cyclictest's text, which do not state it [default:
     /// guessed]
     #[arg(long, value_name = "UNIT", value_enum, requires = "report", help_heading = "Limits")]
     pub unit: Option<Unit>,
     /// Compare a new session of the subject, relative to a control, with the sessions in this file
-    #[arg(long, value_name = "FILE", help_heading = "Stored sessions")]
+    #[arg(long, value_name = "FILE", help_heading = "What to judge")]
     pub baseline: Option<PathBuf>,
     /// Accept a baseline of another machine and record a warning
     #[arg(long, requires = "baseline", help_heading = "Stored sessions")]
@@ -171,7 +174,7 @@ pub struct GateArgs {
     #[arg(long, value_name = "SUBJECT", value_parser = subject_name_parser(), hide_possible_values = true)]
     pub subject: Option<String>,
     /// Ticks to measure for limits [default: 10000]
-    #[arg(long, value_name = "N", value_parser = units::parse_count, requires = "limit", conflicts_with = "report", help_heading = "Limits")]
+    #[arg(long, short = 'n', value_name = "N", value_parser = units::parse_count, requires = "limit", conflicts_with = "report", help_heading = "Limits")]
     pub ticks: Option<u64>,
     /// Smallest change to detect, which sets the number of pairs: 5% of p50 or of each --metric, or
     /// p99=30%; requires --calibration; repeat for several
@@ -186,7 +189,7 @@ pub struct GateArgs {
     #[arg(long, value_enum, default_value = "pass")]
     pub on_inconclusive: OnInconclusive,
     /// Directory for the results [default: results/ and the UTC time]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Output format
     #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
@@ -226,11 +229,13 @@ impl GateArgs {
 /// How whole runs of a program are measured.
 #[derive(Clone, Debug, Args)]
 pub struct WholeRunArgs {
-    /// Metric by which whole runs of a command are judged instead of lateness: wall, cpu,
-    /// instructions, max-rss, one that it writes, such as throughput or latency:p99, or the
-    /// benchmarks of a harness: criterion, criterion:FILTER, libtest, go, hyperfine, or another of their
-    /// numbers: criterion.throughput, go.allocs/op; repeat for several
-    #[arg(long, value_name = "METRIC", value_parser = MetricSpec::parser(), hide_possible_values = true, requires = "command", help_heading = "Whole runs")]
+    /// Metric by which whole runs of a command are judged instead of lateness, such as wall or
+    /// criterion; repeat for several
+    ///
+    /// A run has wall, cpu, instructions, max-rss and those that it writes, such as throughput or
+    /// latency:p99. A harness has benchmarks: criterion, criterion:FILTER, libtest, go or hyperfine, or
+    /// another of their numbers: criterion.throughput, go.allocs/op.
+    #[arg(long, value_name = "METRIC", value_parser = MetricSpec::parser(), hide_possible_values = true, requires = "command", help_heading = "What to judge")]
     pub metric: Vec<MetricSpec>,
     /// Command to run before each run, not included in its time
     #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "metric", help_heading = "Whole runs")]
@@ -248,7 +253,7 @@ pub struct WholeRunArgs {
 #[derive(Clone, Debug, Args)]
 pub struct JudgedArgs {
     /// Nominal period; repeat for a test at each [default: 500us]
-    #[arg(long, value_name = "DURATION", value_parser = units::parse_period, allow_hyphen_values = true, help_heading = "Rounds")]
+    #[arg(long, short, value_name = "DURATION", value_parser = units::parse_period, allow_hyphen_values = true, help_heading = "Rounds")]
     pub period: Vec<Duration>,
     #[command(flatten)]
     pub rounds: RoundArgs,

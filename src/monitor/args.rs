@@ -48,7 +48,7 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, help_heading = "Probes and meters")]
     pub subject: Vec<Subjects>,
     /// Period of the probes; repeat for several [default: 10ms]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, help_heading = "Probes and meters")]
+    #[arg(long, short, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, help_heading = "Probes and meters")]
     pub period: Vec<Duration>,
     /// Runtime of tokio probes: current-thread, multi-thread or multi-thread:N; repeat for
     /// several [default: current-thread]

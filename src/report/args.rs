@@ -48,6 +48,6 @@ pub struct ReportArgs {
     #[arg(long)]
     pub reference: bool,
     /// Write to this file instead of stdout
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, short, value_name = "PATH")]
     pub out: Option<PathBuf>,
 }

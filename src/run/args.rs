@@ -45,11 +45,11 @@ pub const PLAN_FLAGS: [&str; 20] = [
 #[command(after_help = "\
 Examples:
   osjitter run --period 500us --ticks 10000
-  osjitter run --subject os-interval --subject nanosleep --period 250us --period 1ms
+  osjitter run --subject 'tokio-*' --period 250us --period 1ms
+  osjitter run --period 1ms -- ./my-loop --fast
   osjitter run --runtime multi-thread:2 --cpu 1 --format json > report.json
   osjitter run --subject tokio-interval --load none --load cpu:2 --load tasks:100x50us
   osjitter run --each --cpus 0-3 --period 1ms
-  osjitter run --period 1ms -- ./my-loop --fast
 
 A name may be a glob: 'tokio-*'. Several periods, subjects, runtimes or loads make a matrix.
 
@@ -108,7 +108,7 @@ pub struct RunArgs {
     #[command(flatten, next_help_heading = "Late ticks")]
     pub late: LateArgs,
     /// Directory for the results [default: results/ and the UTC time]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
+    #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// Leave the individual samples out of the report
     #[arg(long, help_heading = "Output")]

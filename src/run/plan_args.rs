@@ -70,11 +70,11 @@ impl RunKeys {
 #[serde(remote = "Self", deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct ScenarioKeys {
     /// Nominal period; repeat for several [default: 500us]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, help_heading = "Scenarios")]
+    #[arg(long, short, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, help_heading = "Scenarios")]
     #[serde(deserialize_with = "read_periods")]
     pub period: Vec<Duration>,
     /// Ticks to record of each subject [default: 10000]
-    #[arg(long, value_name = "N", value_parser = units::parse_count, conflicts_with = "duration", help_heading = "Scenarios")]
+    #[arg(long, short = 'n', value_name = "N", value_parser = units::parse_count, conflicts_with = "duration", help_heading = "Scenarios")]
     pub ticks: Option<u64>,
     /// Record each subject for this long instead
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, help_heading = "Scenarios")]

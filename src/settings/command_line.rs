@@ -30,7 +30,7 @@ impl<'a> CommandLine<'a> {
         let mut line = Self { command, words, off, matches, missing };
         let mut parsed = line.parse_with(&[]);
         while let Err(error) = &parsed
-            && line.split_switch(error)
+            && (line.split_switch(error) || line.expand_json(error))
         {
             parsed = line.parse_with(&[]);
         }
@@ -61,17 +61,41 @@ impl<'a> CommandLine<'a> {
         true
     }
 
-    /// Adds a tip to the error about an unknown flag that is the name of a format, such as `--svg`.
-    fn with_format_tip(&self, mut error: clap::Error) -> clap::Error {
-        let flag = context_text(&error, ContextKind::InvalidArg);
+    /// Replaces `--json` by `--format=json` if the parser does not know it, and the command has that
+    /// format.
+    fn expand_json(&mut self, error: &clap::Error) -> bool {
+        let index = self.words.iter().position(|word| word == "--json");
+        match index.filter(|_| self.unknown_format(error).as_deref() == Some("json")) {
+            Some(index) => {
+                self.words[index] = "--format=json".into();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Returns the format of the selected command after which an unknown flag is named.
+    fn unknown_format(&self, error: &clap::Error) -> Option<String> {
+        let flag = context_text(error, ContextKind::InvalidArg);
         let name = flag.trim_start_matches('-');
+        let is_format = error.kind() == ErrorKind::UnknownArgument
+            && self.with_selected(|selected| offers_format(selected, name));
+        is_format.then(|| name.to_owned())
+    }
+
+    fn with_selected<T>(&self, read: impl FnOnce(&Command) -> T) -> T {
         let mut built = self.command.clone();
         built.build();
         let matches = self.parse_leniently(&[]);
-        let selected = SelectedCommand::find(&built, &matches).command;
-        if error.kind() == ErrorKind::UnknownArgument && offers_format(selected, name) {
+        read(SelectedCommand::find(&built, &matches).command)
+    }
+
+    /// Adds a tip to the error about an unknown flag that is the name of a format, such as `--svg`.
+    fn with_format_tip(&self, mut error: clap::Error) -> clap::Error {
+        if let Some(name) = self.unknown_format(&error) {
             // Several pictures need a directory.
-            let has_out = selected.get_arguments().any(|arg| arg.get_long() == Some("out"));
+            let has_flag = |arg: &Arg| arg.get_long() == Some("out");
+            let has_out = self.with_selected(|selected| selected.get_arguments().any(has_flag));
             let directory = if name == "svg" && has_out { " --out DIR" } else { "" };
             let tip = format!("use '--format {name}{directory}'").into();
             error.remove(ContextKind::SuggestedArg);

@@ -38,7 +38,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration)]
     pub duration: Option<Duration>,
     /// Directory for the results [default: results/ and the UTC time]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
     /// Output format
     #[arg(long, value_parser = parser([Format::Table, Format::Json]), default_value = "table")]

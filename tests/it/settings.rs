@@ -456,3 +456,19 @@ fn file_of_others_is_ignored() {
     assert_eq!(printed(&[], &[("SUDO_UID", "12345")]), used);
     assert_eq!(printed(&[], &[("SUDO_UID", "12346")]), (DEFAULT, foreign.to_owned()));
 }
+
+#[test]
+fn json_stands_for_the_format() {
+    let project = Project::new("");
+    let [short, long] =
+        ["list --json", "list --format json"].map(|line| project.run(line).exits(0));
+    assert_eq!(short.stdout, long.stdout);
+    let both = project.run("list --json --format table").exits(2);
+    assert!(
+        both.stderr.contains("'--format <FORMAT>' cannot be used multiple times"),
+        "{}",
+        both.stderr
+    );
+    let without = project.run("merge --json a.json").exits(2);
+    assert!(without.stderr.contains("unexpected argument '--json'"), "{}", without.stderr);
+}

@@ -44,7 +44,7 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "NAME", requires = "command")]
     pub meter: Option<String>,
     /// Nominal period
-    #[arg(long, value_name = "DURATION", value_parser = units::parse_period, default_value = "500us", allow_hyphen_values = true)]
+    #[arg(long, short, value_name = "DURATION", value_parser = units::parse_period, default_value = "500us", allow_hyphen_values = true)]
     pub period: Duration,
     /// Time limit of one round of a command [default: 10 times its length plus 10s]
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true, requires = "command")]
@@ -54,7 +54,7 @@ pub struct CalibrateArgs {
     #[command(flatten)]
     pub rounds: RoundArgs,
     /// Calibration file to write
-    #[arg(long, value_name = "FILE", default_value = "osjitter-calibration.json")]
+    #[arg(long, short, value_name = "FILE", default_value = "osjitter-calibration.json")]
     pub out: PathBuf,
     /// Output format
     #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
