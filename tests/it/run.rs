@@ -599,7 +599,7 @@ fn invalid_numbers_name_flag_and_remedy() {
         ("run --seed x", "for '--seed <N>': \"x\" is not a whole number; give one from 0 to "),
         (
             "run --period 0",
-            "for '--period <DURATION>': \"0\" has no unit; write for example 500us or 500ms",
+            "for '--period <DURATION>': \"0\" has no unit; write for example 500us, 500ms or 500s",
         ),
         ("gate --max-pairs 3", "for '--max-pairs <N>': 3 is outside 24 to 6400"),
         ("history --kind x", "for '--kind <N>': \"x\" is not a number such as 0 or 3"),

@@ -3,23 +3,32 @@
 /// Limit of the length of a name. Names have fewer bytes than this.
 const MAX_NAME_BYTES: usize = 64;
 
+/// Number of names of which `written` is a part that are suggested.
+const MAX_LONGER_NAMES: usize = 3;
+
 /// Returns the names whose edit distance from `written` is at most a quarter of its characters, and
-/// at most three.
+/// at most three. Without such a name, returns the first ones of which it is a word.
 pub fn find_similar<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let names: Vec<&str> = names.into_iter().collect();
     let max_distance = (written.chars().count() / 4).clamp(1, 3);
     // The search takes the product of both lengths, and text this long resembles no name.
     let is_short = written.len() < MAX_NAME_BYTES;
-    names
-        .into_iter()
-        .filter(|name| is_short && strsim::damerau_levenshtein(name, written) <= max_distance)
-        .collect()
+    let is_near =
+        |name: &&str| is_short && strsim::damerau_levenshtein(name, written) <= max_distance;
+    let near: Vec<&str> = names.iter().copied().filter(is_near).collect();
+    if !near.is_empty() {
+        return near;
+    }
+    let is_word = |name: &&str| name.split('-').any(|word| word == written);
+    names.into_iter().filter(is_word).take(MAX_LONGER_NAMES).collect()
 }
 
 /// Formats `did you mean a or b? `, or an empty string if no name is similar.
 pub fn did_you_mean<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     match find_similar(written, names).as_slice() {
         [] => String::new(),
-        similar => format!("did you mean {}? ", similar.join(" or ")),
+        [one] => format!("did you mean {one}? "),
+        [first @ .., last] => format!("did you mean {} or {last}? ", first.join(", ")),
     }
 }
 
@@ -32,6 +41,11 @@ mod tests {
         let names = ["ticks", "period", "round-ticks"];
         assert_eq!(did_you_mean("tick", names), "did you mean ticks? ");
         assert_eq!(did_you_mean("round_ticks", names), "did you mean round-ticks? ");
+        assert_eq!(did_you_mean("round", names), "did you mean round-ticks? ");
+        assert_eq!(
+            did_you_mean("end", ["end-1", "the-end", "ended-x", "end-2", "end-3"]),
+            "did you mean end-1, the-end or end-2? "
+        );
         assert_eq!(did_you_mean("colour", names), "");
         assert_eq!(did_you_mean(&"ticks".repeat(1000), names), "");
     }

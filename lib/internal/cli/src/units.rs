@@ -82,7 +82,10 @@ impl fmt::Display for UnitError {
                 // A zero or a point would make an example that is rejected.
                 let has_digit = text.contains(|c: char| ('1'..='9').contains(&c));
                 let number = if has_digit { text } else { "500" };
-                write!(f, "{text:?} has no unit; write for example {number}us or {number}ms")
+                write!(
+                    f,
+                    "{text:?} has no unit; write for example {number}us, {number}ms or {number}s"
+                )
             }
             Self::UnknownUnit { unit } => {
                 write!(f, "{unit:?} is not a unit of time; use ns, us, ms, s, m or h")
@@ -341,12 +344,11 @@ mod tests {
     fn suggested_values_are_valid() {
         for text in ["0", "00", ".", "7", "2.5"] {
             let error = parse_period(text).unwrap_err().to_string();
-            let advised: Vec<&str> = error
-                .split(' ')
-                .filter(|word| word.ends_with("us") || word.ends_with("ms"))
-                .collect();
+            let words = error.split(' ').map(|word| word.trim_end_matches(','));
+            let advised = words.skip_while(|word| *word != "example").skip(1);
+            let advised: Vec<&str> = advised.filter(|word| *word != "or").collect();
             assert!(
-                advised.len() == 2 && advised.iter().all(|text| parse_period(text).is_ok()),
+                advised.len() == 3 && advised.iter().all(|text| parse_period(text).is_ok()),
                 "{error}"
             );
         }
