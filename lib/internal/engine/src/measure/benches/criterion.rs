@@ -10,7 +10,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::criterion_server::{CompletedBench, CriterionTalk};
-use super::{BenchOutputError, BenchSamples, Flag, NumberSamples, flag, option, read_bounded};
+use super::{
+    BenchOutputError, BenchSamples, Flag, NumberSamples, escape_regex, flag, option, read_bounded,
+    strip_ordinal,
+};
 
 /// Flags of a short run. Version 0.4 or later accepts fractions of a second. The samples are judged
 /// by the gate, so the resamples of Criterion's own intervals are few.
@@ -42,6 +45,15 @@ struct BenchmarkFile {
     full_id: String,
     #[serde(default)]
     throughput: Option<Value>,
+}
+
+/// Returns the filter, a regular expression, that selects benchmarks by their names.
+pub fn name_filter(names: &[&str]) -> String {
+    let mut names: Vec<&str> = names.iter().flat_map(|name| [*name, strip_ordinal(name)]).collect();
+    names.sort_unstable();
+    names.dedup();
+    let names: Vec<String> = names.into_iter().map(escape_regex).collect();
+    format!("^(?:{})$", names.join("|"))
 }
 
 /// Returns the benchmarks that Criterion sent. Those that did not complete have no number.

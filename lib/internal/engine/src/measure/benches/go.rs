@@ -6,7 +6,10 @@ use std::collections::HashMap;
 
 use jitterstat::series::Better;
 
-use super::{BenchOutputError, BenchSamples, Flag, NumberSamples, join_name, option};
+use super::{
+    BenchOutputError, BenchSamples, Flag, NumberSamples, Selection, escape_regex, is_flag,
+    is_separator, join_name, option,
+};
 
 /// Flags of a short run. The names with `test.` are accepted by test binaries and by `go test`.
 pub const FLAGS: &[Flag] = &[
@@ -18,10 +21,49 @@ pub const FLAGS: &[Flag] = &[
 /// Numbers that `-test.benchmem` adds.
 pub const MEMORY_NUMBERS: &[&str] = &["B/op", "allocs/op"];
 
+const BENCH_FLAG: &str = "-test.bench";
 const TIME: &str = "ns/op";
 
 /// Minimum width of a value in the lines of Go, with the spaces in front of it.
 const MIN_VALUE_WIDTH: usize = 7;
+
+/// Returns the flag that selects benchmarks by their names, instead of one of the user.
+///
+/// Go matches each level of a name by an expression of its own, and since 1.20 it accepts several
+/// names between bars. A name ends with the number of threads, unless that is one.
+pub fn select(command: &[String], names: &[&str]) -> Selection {
+    let mut patterns = Vec::new();
+    for name in names {
+        let package = if name.starts_with("Benchmark") { None } else { name.find(".Benchmark") };
+        let start = package.map_or(0, |dot| dot + 1);
+        let levels: Vec<&str> = name[start..].split('/').collect();
+        let (last, parents) = levels.split_last().expect("a text has a first part");
+        let mut pattern = String::new();
+        for parent in parents {
+            pattern += &format!("^{}$/", escape_regex(parent));
+        }
+        let last_pattern = match last.rsplit_once('-') {
+            Some((plain, threads)) if threads.parse::<u64>().is_ok() => {
+                format!("^({}|{})$", escape_regex(plain), escape_regex(last))
+            }
+            _ => format!("^{}$", escape_regex(last)),
+        };
+        patterns.push(pattern + &last_pattern);
+    }
+    patterns.sort_unstable();
+    patterns.dedup();
+    let flag = format!("{BENCH_FLAG}={}", patterns.join("|"));
+    let mut own_words = command.iter().take_while(|word| !is_separator(word));
+    let Some(own) = own_words.position(|word| is_flag(word, BENCH_FLAG)) else {
+        return Selection::Filter(vec![flag]);
+    };
+    let mut selected = command.to_vec();
+    if !selected[own].contains('=') && own + 1 < selected.len() {
+        selected.remove(own + 1);
+    }
+    selected[own] = flag;
+    Selection::Command(selected)
+}
 
 /// A benchmark of a package.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

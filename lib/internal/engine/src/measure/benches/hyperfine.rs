@@ -5,10 +5,48 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{BenchOutputError, BenchSamples, Flag, option};
+use super::{BenchOutputError, BenchSamples, Flag, file_stem, option, strip_ordinal};
 
 /// Flags with which the JSON is all that hyperfine prints.
 pub const FLAGS: &[Flag] = &[option("--style", "none"), option("--export-json", "-")];
+
+/// Flags that are followed by a value. Those of a scan of parameters are missing, because a command
+/// then has several results.
+const VALUE_FLAGS: &[&str] = &[
+    "-w",
+    "--warmup",
+    "-m",
+    "--min-runs",
+    "-M",
+    "--max-runs",
+    "-r",
+    "--runs",
+    "-s",
+    "--setup",
+    "-p",
+    "--prepare",
+    "-C",
+    "--conclude",
+    "-c",
+    "--cleanup",
+    "-S",
+    "--shell",
+    "--style",
+    "--sort",
+    "-u",
+    "--time-unit",
+    "--export-asciidoc",
+    "--export-csv",
+    "--export-json",
+    "--export-markdown",
+    "--export-orgmode",
+    "--output",
+    "--input",
+    "--min-benchmarking-time",
+];
+/// Flags without a value.
+const SWITCHES: &[&str] = &["-N", "-i", "--ignore-failure", "--show-output"];
+const NAME_FLAGS: &[&str] = &["-n", "--command-name"];
 
 const NS_PER_SECOND: f64 = 1e9;
 
@@ -39,6 +77,41 @@ impl CommandResult {
         }
         name
     }
+}
+
+/// Returns a command of hyperfine without the commands that have other names. `None` if the result
+/// of each command is not known, as with a scan of parameters.
+pub fn select(command: &[String], names: &[&str]) -> Option<Vec<String>> {
+    let program = command.iter().position(|word| file_stem(word) == "hyperfine")?;
+    let (mut commands, mut command_names) = (Vec::new(), Vec::new());
+    let mut places = program + 1..command.len();
+    while let Some(place) = places.next() {
+        let word = command[place].as_str();
+        let flag = word.split_once('=').map_or(word, |(flag, _)| flag);
+        if !word.starts_with('-') {
+            commands.push(place);
+        } else if NAME_FLAGS.contains(&word) {
+            command_names.push(places.next()?);
+        } else if VALUE_FLAGS.contains(&word) {
+            places.next()?;
+        } else if word == "--" {
+            commands.extend(places.by_ref());
+        } else if !SWITCHES.contains(&word) && !(flag != word && VALUE_FLAGS.contains(&flag)) {
+            return None;
+        }
+    }
+    // The n-th name is that of the n-th command.
+    let mut removed = Vec::new();
+    for (index, &place) in commands.iter().enumerate() {
+        let name = command_names.get(index).copied();
+        let text = command[name.unwrap_or(place)].as_str();
+        if !names.iter().any(|selected| *selected == text || strip_ordinal(selected) == text) {
+            removed.push(place);
+            removed.extend(name.into_iter().flat_map(|name| [name - 1, name]));
+        }
+    }
+    let kept = command.iter().enumerate().filter(|(place, _)| !removed.contains(place));
+    (!commands.is_empty()).then(|| kept.map(|(_, word)| word.clone()).collect())
 }
 
 /// Parses the commands of a run. hyperfine has no filter, so those whose name contains none of the

@@ -5,13 +5,22 @@
 
 use jitterstat::series::Better;
 
-use super::{BenchOutputError, BenchSamples, Flag, NumberSamples, flag};
+use super::{BenchOutputError, BenchSamples, Flag, NumberSamples, flag, strip_ordinal};
 
 /// Flags of a run. The harness chooses the time of a benchmark: from 0.3 to 3 seconds.
 pub const FLAGS: &[Flag] = &[flag("--bench")];
 
 /// Results of what is not a benchmark, or was not run.
 const OTHER_RESULTS: [&str; 3] = ["ok", "ignored", "FAILED"];
+
+/// Returns the filters that select benchmarks by their whole names.
+pub fn name_filters(names: &[&str]) -> Vec<String> {
+    let mut names: Vec<&str> = names.iter().flat_map(|name| [*name, strip_ordinal(name)]).collect();
+    names.sort_unstable();
+    names.dedup();
+    let names = names.into_iter().map(str::to_owned);
+    ["--exact".to_owned()].into_iter().chain(names).collect()
+}
 
 /// Parses the benchmarks of a run.
 pub fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {

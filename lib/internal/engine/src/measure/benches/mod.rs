@@ -33,6 +33,9 @@ const MAX_OUTPUT_BYTES: u64 = 64 << 20;
 const MAX_BENCHES: usize = 10_000;
 /// Maximum size of a name that is made of several parts.
 const MAX_NAME_BYTES: usize = 512;
+/// Maximum size of an argument that selects benchmarks. Linux allows 128 KiB, Windows 32 KiB for a
+/// whole command.
+const MAX_ARGUMENT_BYTES: usize = 16 << 10;
 
 /// A harness of benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,11 +269,51 @@ pub struct BenchOutput<'a> {
     pub criterion_talk: Option<&'a CriterionTalk>,
 }
 
+/// How a harness is made to run a part of its benchmarks.
+#[derive(Clone, Debug, PartialEq)]
+enum Selection {
+    /// Arguments that replace the filters of the request.
+    Filter(Vec<String>),
+    /// A command that replaces the one of the user.
+    Command(Vec<String>),
+}
+
+impl BenchFormat {
+    /// Returns how the harness is made to run these benchmarks of a command. It may run others in
+    /// addition, but must not leave one out. `None` if it can only run everything.
+    ///
+    /// A selection that proves wrong when it runs is dropped, and the gate runs everything again.
+    fn selection(self, command: &[String], names: &[&str]) -> Option<Selection> {
+        match self {
+            Self::Criterion => Some(Selection::Filter(vec![criterion::name_filter(names)])),
+            Self::Go => Some(go::select(command, names)),
+            Self::Hyperfine => hyperfine::select(command, names).map(Selection::Command),
+            Self::Libtest => Some(Selection::Filter(libtest::name_filters(names))),
+        }
+    }
+}
+
 impl BenchRequest {
+    /// Returns the command for a run of only these benchmarks, with the arguments that the command of
+    /// the user lacks; `None` if the harness cannot select them.
+    pub fn select(&self, command: &[String], names: &[&str]) -> Option<Vec<String>> {
+        let selected = match self.format.selection(command, names)? {
+            Selection::Filter(filters) => self.add_filtered(command, Some(filters)),
+            Selection::Command(command) => self.add_arguments(&command),
+        };
+        let longest = selected.iter().map(String::len).max().unwrap_or(0);
+        (longest <= MAX_ARGUMENT_BYTES).then_some(selected)
+    }
+
     /// Adds the arguments that the command of the user lacks. Its own flags have priority.
     ///
     /// The arguments precede the separator behind which the harness would not read them.
     pub fn add_arguments(&self, command: &[String]) -> Vec<String> {
+        self.add_filtered(command, None)
+    }
+
+    /// Adds the missing arguments and filters, by default those of the request.
+    fn add_filtered(&self, command: &[String], filters: Option<Vec<String>>) -> Vec<String> {
         let place = self.format.argument_place(command);
         let (before, after) = command.split_at(place);
         let is_cargo = is_program(command, "cargo") && !command.iter().any(|word| word == "--");
@@ -278,7 +321,8 @@ impl BenchRequest {
         // What follows a separator belongs to the program of the user.
         let own =
             if after.first().is_some_and(|word| is_separator(word)) { before } else { command };
-        let arguments = self.missing_arguments(own);
+        let filters = filters.unwrap_or_else(|| self.filter_arguments(own));
+        let arguments = [self.missing_arguments(own), filters].concat();
         [before, separator.as_slice(), &arguments, after].concat()
     }
 
@@ -306,7 +350,6 @@ impl BenchRequest {
         {
             arguments.push("-test.benchmem".to_owned());
         }
-        arguments.extend(self.filter_arguments(command));
         arguments
     }
 
@@ -381,6 +424,27 @@ fn is_separator(word: &str) -> bool {
     matches!(word, "-args" | "--args" | "--")
 }
 
+/// Returns the name of a benchmark without the ordinal that it may have got ([`summarize`]).
+fn strip_ordinal(name: &str) -> &str {
+    let is_ordinal = |text: &str| text.parse::<u64>().is_ok();
+    match name.rsplit_once('#') {
+        Some((plain, ordinal)) if is_ordinal(ordinal) => plain,
+        _ => name,
+    }
+}
+
+/// Escapes a text so that a regular expression of Rust or Go matches it literally.
+fn escape_regex(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        if r"\.+*?()|[]{}^$".contains(character) {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
 /// Returns whether the program of a command has this name, without its directory and extension.
 fn is_program(command: &[String], name: &str) -> bool {
     command.first().is_some_and(|word| file_stem(word) == name)
@@ -394,13 +458,16 @@ fn file_stem(word: &str) -> &str {
 /// Returns whether a command has a flag, whichever way its value is attached. Go accepts one or two
 /// dashes, and `test.` in front of the name.
 fn has_flag(command: &[String], flag: &str) -> bool {
+    command.iter().skip(1).any(|word| is_flag(word, flag))
+}
+
+fn is_flag(word: &str, flag: &str) -> bool {
     fn plain_name(word: &str) -> &str {
         let name = word.trim_start_matches('-');
         let name = name.split_once('=').map_or(name, |(name, _)| name);
         name.strip_prefix("test.").unwrap_or(name)
     }
-    let mut flags = command.iter().skip(1).filter(|word| word.starts_with('-'));
-    flags.any(|word| plain_name(word) == plain_name(flag))
+    word.starts_with('-') && plain_name(word) == plain_name(flag)
 }
 
 /// Joins the parts of a name.
@@ -571,6 +638,52 @@ mod tests {
             let found = brief.add_arguments(&words("./b")).join(" ");
             assert_eq!(found, format!("./b {expected}"), "{format}");
         }
+    }
+
+    #[test]
+    fn selections_replace_filters() {
+        use BenchFormat::{Criterion, Go, Hyperfine, Libtest};
+        let criterion = format!("--bench --noplot {SHORT_CRITERION}");
+        for (format, command, names, expected) in [
+            (Criterion, "./b", &["a/1", "x.y"][..], format!("./b {criterion} ^(?:a/1|x\\.y)$")),
+            (Criterion, "./b -- x", &["a#2"], format!("./b {criterion} ^(?:a|a#2)$ -- x")),
+            (Libtest, "./b", &["m::a", "b"], "./b --bench --exact b m::a".to_owned()),
+            (
+                Go,
+                "./x.test y",
+                &["BenchmarkA/s=1-8", "p.q.BenchmarkB(x)"],
+                format!(
+                    "./x.test {SHORT_GO} -test.bench=^BenchmarkA$/^(s=1|s=1-8)$|^BenchmarkB\\(x\\)$ y"
+                ),
+            ),
+            (
+                Go,
+                "go test -bench . ./x -count=2",
+                &["BenchmarkA"],
+                "go test -test.bench=^BenchmarkA$ ./x -count=2 -test.run=^$ -test.benchtime=20ms"
+                    .to_owned(),
+            ),
+            (
+                Hyperfine,
+                "hyperfine -N --runs=3 -p sync -n first ./a ./b ./c --export-json -",
+                &["first", "./c#2"],
+                "hyperfine -N --runs=3 -p sync -n first ./a ./c --export-json - --style none"
+                    .to_owned(),
+            ),
+            (
+                Hyperfine,
+                "hyperfine -n x -n y -- ./a ./b",
+                &["y"],
+                "hyperfine -n y --style none --export-json - -- ./b".to_owned(),
+            ),
+        ] {
+            let selected = request(format, &["z"]).select(&words(command), names).unwrap();
+            assert_eq!(selected.join(" "), expected, "{format}: {command}");
+        }
+        let scan = words("hyperfine -L n 1,2 ./a");
+        assert_eq!(request(Hyperfine, &[]).select(&scan, &["./a n=1"]), None);
+        let long = "x".repeat(MAX_ARGUMENT_BYTES);
+        assert_eq!(request(Criterion, &[]).select(&words("./b"), &[&long]), None);
     }
 
     #[test]
