@@ -77,7 +77,7 @@ fn measure(
     let progress = Progress::new(max_pairs, args.rounds.quiet);
     let CollectedRuns { values, result, .. } =
         programs.run_pairs(&first_runs, &metrics, stop, &progress, |_| {
-            started.elapsed() < args.max_time
+            (started.elapsed() < args.max_time).then(|| vec![true; metrics.len()])
         });
     progress.finish();
     let recorded = metrics.iter().zip(values);

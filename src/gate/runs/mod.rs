@@ -35,8 +35,8 @@ use crate::gate::screen::{self, MAX_SCREEN_PAIRS, Screen, ScreenDeadline, warn_o
 
 use bench_build::BenchBuild;
 use programs::{
-    FirstRuns, PairValues, Programs, ResolvedMetrics, StopReason, Values, check_tolerances,
-    list_unjudged, metric_rule, without_zeros,
+    CollectedRuns, FirstRuns, PairValues, Programs, ResolvedMetrics, StopReason, Values,
+    check_tolerances, list_unjudged, metric_rule, without_zeros,
 };
 
 /// Advice for a pair of runs that takes too long.
@@ -307,31 +307,33 @@ impl RunComparison {
             plan,
             deadline,
             started,
-            pairs_started: now(),
+            stretch: Stretch { pairs: 0, started: now() },
             max_time: self.max_time,
             taken: 0,
-            outcome: Outcome::Inconclusive,
+            decided: vec![None; plan.metrics.len()],
             is_time_over: false,
         };
         let progress = Progress::new(plan.expected_pairs as u64, gate.quiet);
         let quiet = gate.quiet;
         let runs =
-            self.programs.run_pairs(first_runs, &plan.measured, &gate.stop, &progress, |values| {
-                let is_end = looks.end_with(values);
-                if !is_end && let Some(note) = looks.announcement(values) {
+            self.programs.run_pairs(first_runs, &plan.measured, &gate.stop, &progress, |runs| {
+                if looks.end_with(runs) {
+                    return None;
+                }
+                if let Some(note) = looks.announcement(runs.pairs) {
                     progress.print_above(|| terminal::note(quiet, &format!("gate: {note}")));
                 }
-                !is_end
+                Some(looks.open_metrics())
             });
         progress.finish();
 
-        let pairs = runs.values[0].len();
+        let pairs = runs.pairs;
         let mut planned_looks = plan.looks.clone();
         if runs.result.is_ok() {
             if deadline.is_some() {
                 // The deadline can come within a pair.
                 if looks.taken == 0 {
-                    looks.take(&runs.values, true);
+                    looks.take(&runs, true);
                 }
                 planned_looks = vec![pairs];
             }
@@ -339,7 +341,8 @@ impl RunComparison {
         }
         gate.report_left_over(runs.left_over);
 
-        let mut metrics = plan.run_metrics(&runs.values, looks.is_time_over);
+        let is_last = plan.is_screen || pairs == plan.last_look();
+        let mut metrics = plan.run_metrics(&runs.values, is_last, &looks);
         gate.verdict.warnings.extend(plan.steadier_metric(&runs.values, &metrics));
         for name in plan.remove_zeros(&mut metrics) {
             let allowed = self.allows_unjudged(&name);
@@ -347,7 +350,7 @@ impl RunComparison {
             unjudged.push(UnjudgedBench { name, reason, side, numbers, allowed });
         }
         let is_complete = !metrics.is_empty() && unjudged.iter().all(|bench| bench.allowed);
-        let (outcome, reason) = match looks.outcome {
+        let (outcome, reason) = match looks.outcome() {
             Outcome::Pass | Outcome::Improved if !is_complete => {
                 (Outcome::Inconclusive, Some(Reason::NotJudged))
             }
@@ -447,14 +450,12 @@ impl MetricPlan {
         metrics.extract_if(.., is_zero).map(|metric| metric.name).collect()
     }
 
-    /// Returns the metrics of all pairs for the verdict. If the time limit ended the runs between
-    /// two looks, nothing is decided.
-    fn run_metrics(&self, values: &Values, is_time_over: bool) -> Vec<RunMetric> {
-        let is_last = self.is_screen || values[0].len() == self.last_look();
+    /// Returns the metrics for the verdict. If the time limit ended the runs between two looks, nothing
+    /// more is decided.
+    fn run_metrics(&self, values: &Values, is_last: bool, looks: &RunLooks<'_>) -> Vec<RunMetric> {
         let mut metrics = Vec::new();
-        for ((metric, judged), values) in
-            self.metrics.iter().zip(self.judge(values, is_last)).zip(values)
-        {
+        let judged = self.judge(values, is_last).into_iter().zip(&looks.decided);
+        for ((metric, (judged, decided)), values) in self.metrics.iter().zip(judged).zip(values) {
             let mut metric = RunMetric {
                 name: metric.name.clone(),
                 unit: metric.unit.clone(),
@@ -467,7 +468,7 @@ impl MetricPlan {
                 values: values.iter().map(|&pair| pair.into()).collect(),
             };
             show_zeros(&mut metric);
-            if is_time_over {
+            if looks.is_time_over && decided.is_none() {
                 let reason = judged.reason.unwrap_or(Reason::TooFewRounds);
                 metric.judged.mark_inconclusive(Some(reason));
             }
@@ -498,35 +499,48 @@ fn show_zeros(metric: &mut RunMetric) {
 }
 
 /// The looks at the pairs of runs.
+///
+/// A metric is decided at the first look at which it passes, improves or regresses. It keeps this
+/// outcome, and its benchmark leaves the later pairs. The share of alpha that each metric has at each
+/// look was fixed before the first pair, so the rate of false alarms holds: over all looks, a metric
+/// is judged no more often than if it had remained.
 struct RunLooks<'a> {
     plan: &'a MetricPlan,
     /// Deadline of the only look of a screen.
     deadline: Option<ScreenDeadline>,
     started: Instant,
-    /// Start of the first pair.
-    pairs_started: Instant,
+    /// The pairs that measure the same metrics as the next one.
+    stretch: Stretch,
     max_time: Option<Duration>,
     /// Number of looks taken.
     taken: u64,
-    /// Outcome of the last look.
-    outcome: Outcome,
+    /// The outcome of each metric that is decided.
+    decided: Vec<Option<Outcome>>,
     /// Whether the time limit came between two looks.
     is_time_over: bool,
 }
 
+/// The pairs between two looks.
+struct Stretch {
+    /// Number of pairs before the first one.
+    pairs: usize,
+    started: Instant,
+}
+
 impl RunLooks<'_> {
     /// Looks at the pairs if a look is due, and returns whether the runs end with them.
-    fn end_with(&mut self, values: &Values) -> bool {
-        let pairs = values[0].len();
+    fn end_with(&mut self, runs: &CollectedRuns) -> bool {
+        let pairs = runs.pairs;
         let is_due = |deadline: ScreenDeadline| pairs > 0 && deadline.is_reached(pairs);
         if self.deadline.is_some_and(is_due) {
-            self.take(values, true);
+            self.take(runs, true);
             return true;
         }
         if self.plan.looks.contains(&pairs) {
-            self.take(values, pairs == self.plan.last_look());
+            self.take(runs, pairs == self.plan.last_look());
+            self.stretch = Stretch { pairs, started: now() };
         }
-        if self.outcome != Outcome::Inconclusive || pairs >= self.plan.last_look() {
+        if self.is_decided() || pairs >= self.plan.last_look() {
             return true;
         }
         // The first runs determined the looks; later runs can take longer.
@@ -534,41 +548,71 @@ impl RunLooks<'_> {
         self.is_time_over
     }
 
-    /// Returns a note on the time until the next look, by the pairs so far: after a few pairs, and
-    /// after each look. The first runs would give a wrong time, because their caches are cold.
-    fn announcement(&self, values: &Values) -> Option<String> {
-        let pairs = values[0].len();
-        let looks = &self.plan.looks;
-        if self.plan.is_screen || (pairs != ANNOUNCED_PAIRS && !looks.contains(&pairs)) {
+    /// Returns whether more pairs are not needed: each benchmark is decided, or another metric has
+    /// regressed.
+    fn is_decided(&self) -> bool {
+        let is_open = self.decided.contains(&None);
+        let mut others = self.plan.metrics.iter().filter(|metric| !metric.is_bench());
+        let has_others = others.next().is_some();
+        !is_open || has_others && self.outcome() == Outcome::Regressed
+    }
+
+    /// Returns the outcome of all metrics by the looks so far.
+    fn outcome(&self) -> Outcome {
+        Outcome::worst_of(self.decided.iter().map(|found| found.unwrap_or(Outcome::Inconclusive)))
+    }
+
+    /// Returns which metrics the next pair measures.
+    fn open_metrics(&self) -> Vec<bool> {
+        let mut open: Vec<bool> = self.decided.iter().map(Option::is_none).collect();
+        // The CPU time is only measured along with the wall time.
+        let is_open_wall =
+            |(metric, is_open): (&ProgramMetric, &bool)| metric.is_wall() && *is_open;
+        let is_wall_open = self.plan.metrics.iter().zip(&open).any(is_open_wall);
+        open.resize(self.plan.measured.len(), is_wall_open);
+        open
+    }
+
+    /// Returns a note on the time until the next look, after a few pairs that measure the same metrics.
+    /// The first runs would give a wrong time, because their caches are cold.
+    fn announcement(&self, pairs: usize) -> Option<String> {
+        let Stretch { pairs: earlier_pairs, started } = self.stretch;
+        if self.plan.is_screen || pairs != earlier_pairs + ANNOUNCED_PAIRS {
             return None;
         }
-        let pair_seconds = self.pairs_started.elapsed().as_secs_f64() / pairs as f64;
+        let pair_seconds = started.elapsed().as_secs_f64() / ANNOUNCED_PAIRS as f64;
         let time_to = |look: usize| format_duration(pair_seconds * (look - pairs) as f64);
-        let next = *looks.iter().find(|&&look| look > pairs)?;
+        let next = *self.plan.looks.iter().find(|&&look| look > pairs)?;
         let last = self.plan.last_look();
         let (to_next, to_last) = (time_to(next), time_to(last));
-        if pairs < looks[0] {
+        if self.taken == 0 {
             return Some(format!("{to_next} to the first look, at most {to_last} to the last"));
         }
-        let judged = self.plan.judge(values, false);
-        let open = judged.iter().filter(|judged| judged.outcome == Outcome::Inconclusive).count();
+        let count = |counted| self.decided.iter().filter(|outcome| **outcome == counted).count();
+        let regressed = match count(Some(Outcome::Regressed)) {
+            0 => String::new(),
+            regressed => format!(", and {regressed} regressed"),
+        };
         Some(format!(
-            "open metrics after {pairs} pairs: {open} of {}; {to_next} to the next look, at most {to_last} to the last",
-            judged.len()
+            "open metrics after {earlier_pairs} pairs: {} of {}{regressed}; {to_next} to the next look, at most {to_last} to the last",
+            count(None),
+            self.decided.len()
         ))
     }
 
-    fn take(&mut self, values: &Values, is_last: bool) {
+    fn take(&mut self, runs: &CollectedRuns, is_last: bool) {
         self.taken += 1;
-        let judged = self.plan.judge(values, is_last);
-        let judged = judged.iter().zip(&self.plan.metrics).zip(values);
-        // Values of zero decide nothing, and more pairs would not change that.
-        let decisive =
-            judged.filter(|((_, metric), values)| !MetricPlan::is_unresolved(metric, values));
-        let mut outcomes = decisive.map(|((judged, _), _)| judged.outcome).peekable();
-        self.outcome = match outcomes.peek() {
-            Some(_) => Outcome::worst_of(outcomes),
-            None => Outcome::Pass,
-        };
+        let judged = self.plan.judge(&runs.values, is_last);
+        let judged = judged.iter().zip(&self.plan.metrics).zip(&runs.values);
+        for (((judged, metric), values), decided) in judged.zip(&mut self.decided) {
+            // Values of zero decide nothing, and more pairs would not change that.
+            let outcome = match MetricPlan::is_unresolved(metric, values) {
+                true => Outcome::Pass,
+                false => judged.outcome,
+            };
+            if decided.is_none() && outcome != Outcome::Inconclusive {
+                *decided = Some(outcome);
+            }
+        }
     }
 }

@@ -39,6 +39,8 @@ const FIRST_RUN_TIMEOUT: Duration = Duration::from_secs(600);
 /// The two programs and the requested metrics of their runs.
 pub struct Programs {
     pub sides: Sides<Program>,
+    /// The words of both commands as the user wrote them.
+    plain_words: Sides<Vec<String>>,
     pub names: Sides<String>,
     pub wanted: Vec<MetricSpec>,
     /// The benchmarks among the requested metrics.
@@ -107,7 +109,9 @@ pub type Values = Vec<PairValues>;
 
 /// The result of several pairs of runs.
 pub struct CollectedRuns {
-    /// The values of all complete pairs.
+    /// Number of complete pairs.
+    pub pairs: usize,
+    /// The values of all complete pairs that measured the metric.
     pub values: Values,
     /// Processes that the programs left running in these runs.
     pub left_over: LeftOverProcesses,
@@ -131,6 +135,7 @@ impl Programs {
         seed: u64,
     ) -> exit::Result<Self> {
         let benches = metric::bench_request(&args.metric, length)?;
+        let plain_words = sides.as_ref().map(|program| program.words().to_vec());
         let sides = match &benches {
             Some(benches) => Sides {
                 base: with_bench_flags(sides.base, benches)?,
@@ -140,6 +145,7 @@ impl Programs {
         };
         Ok(Self {
             sides,
+            plain_words,
             names,
             wanted: args.metric.clone(),
             benches,
@@ -191,19 +197,21 @@ impl Programs {
         let started = now();
         let limit = self.max_run_time.unwrap_or(FIRST_RUN_TIMEOUT);
         for _ in 1..self.warmup_runs {
-            self.run(Side::Base, limit, stop)?;
-            self.run(Side::Candidate, limit, stop)?;
+            self.run(Side::Base, &self.sides, limit, stop)?;
+            self.run(Side::Candidate, &self.sides, limit, stop)?;
         }
-        let base = self.run(Side::Base, limit, stop)?.values;
-        let candidate = self.run(Side::Candidate, limit, stop)?.values;
+        let base = self.run(Side::Base, &self.sides, limit, stop)?.values;
+        let candidate = self.run(Side::Candidate, &self.sides, limit, stop)?.values;
         let warmup_runs = u32::try_from(self.warmup_runs).unwrap_or(u32::MAX);
         let pair_time = started.elapsed() / warmup_runs;
         Ok(FirstRuns { last: Sides { base, candidate }, pair_time })
     }
 
+    /// Runs a side of these programs, which are [`Self::sides`] or a selection of their benchmarks.
     fn run(
         &self,
         side: Side,
+        programs: &Sides<Program>,
         limit: Duration,
         stop: &AtomicBool,
     ) -> Result<CompletedRun, RunFailure> {
@@ -224,7 +232,7 @@ impl Programs {
             return Err(RunFailure::Interrupted);
         }
         let values =
-            metric::run(&self.sides[side], &self.wanted, self.benches.as_ref(), request, stop)?;
+            metric::run(&programs[side], &self.wanted, self.benches.as_ref(), request, stop)?;
         match side {
             Side::Base => left_over.a = values.killed_processes(),
             Side::Candidate => left_over.b = values.killed_processes(),
@@ -295,8 +303,8 @@ impl Programs {
         ))
     }
 
-    /// Runs pairs, each in random order, while `should_continue` returns true for the values so
-    /// far.
+    /// Runs pairs, each in random order, until `next_metrics` returns `None` for the runs so far.
+    /// Otherwise it returns a flag for each metric: whether the next pair measures it.
     ///
     /// Returns the values of all complete pairs, even if a run fails. The pair in which the deadline
     /// comes is incomplete.
@@ -306,23 +314,37 @@ impl Programs {
         metrics: &[ProgramMetric],
         stop: &AtomicBool,
         progress: &Progress,
-        mut should_continue: impl FnMut(&Values) -> bool,
+        mut next_metrics: impl FnMut(&CollectedRuns) -> Option<Vec<bool>>,
     ) -> CollectedRuns {
         let longest = first_runs.last.base.wall.max(first_runs.last.candidate.wall);
         let limit = self.max_run_time.unwrap_or(child::hang_timeout(longest));
         let mut runs = CollectedRuns {
+            pairs: 0,
             values: vec![Vec::new(); metrics.len()],
             left_over: LeftOverProcesses::default(),
             result: Ok(()),
         };
-        let mut half_pair: Sides<Option<Vec<f64>>> = Sides::default();
+        let mut open = vec![true; metrics.len()];
+        let mut selected = self.sides.clone();
+        let mut half_pair: Sides<Option<OpenValues>> = Sides::default();
         for PairTurn { pair, slot, side } in pair_turns(self.seed) {
-            if slot == 0 && !should_continue(&runs.values) {
-                break;
+            if slot == 0 {
+                let Some(next) = next_metrics(&runs) else { break };
+                if next != open {
+                    open = next;
+                    match self.select(metrics, &open, limit, stop) {
+                        Ok(programs) => selected = programs,
+                        Err(failure) => {
+                            runs.result = Err(failure);
+                            break;
+                        }
+                    }
+                }
             }
             progress.show(&self.names[side], pair);
-            let run = self.run(side, limit, stop).inspect(|run| runs.count(run.left_over));
-            match run.and_then(|run| self.metric_values(side, metrics, &run.values)) {
+            let run = self.run(side, &selected, limit, stop);
+            let run = run.inspect(|run| runs.count(run.left_over));
+            match run.and_then(|run| self.open_values(side, metrics, &open, &run.values)) {
                 Ok(side_values) => half_pair[side] = Some(side_values),
                 Err(RunFailure::TimedOut { .. }) if self.is_deadline_over() => break,
                 Err(failure) => {
@@ -331,33 +353,96 @@ impl Programs {
                 }
             }
             if let Some(pair_values) = half_pair.take_both() {
-                push_pair(&mut runs.values, pair_values);
-                let logarithms = without_zeros(&runs.values[0]).into_iter();
-                let logarithms = logarithms.map(|pair| pair.map(f64::ln));
-                show_estimate(progress, &metrics[0].name, logarithms);
+                runs.push(pair_values);
+                if let Some(shown) = open.iter().position(|&is_open| is_open) {
+                    let logarithms = without_zeros(&runs.values[shown]).into_iter();
+                    let logarithms = logarithms.map(|pair| pair.map(f64::ln));
+                    show_estimate(progress, &metrics[shown].name, logarithms);
+                }
                 progress.step();
             }
         }
         runs
     }
 
-    /// Returns the value of each metric in a run.
-    fn metric_values(
+    /// Returns the programs for runs of the open metrics only, or of everything if the harness cannot
+    /// select them. A first run of each side, which is dropped, must have all of them.
+    ///
+    /// # Errors
+    /// Returns an error if the user interrupts the first runs.
+    fn select(
+        &self,
+        metrics: &[ProgramMetric],
+        open: &[bool],
+        limit: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Sides<Program>, RunFailure> {
+        let Some(selected) = self.selected_programs(metrics, open) else {
+            return Ok(self.sides.clone());
+        };
+        for side in [Side::Base, Side::Candidate] {
+            let run = self.run(side, &selected, limit, stop);
+            match run.and_then(|run| self.open_values(side, metrics, open, &run.values)) {
+                Ok(_) => {}
+                Err(RunFailure::Interrupted) => return Err(RunFailure::Interrupted),
+                Err(_) => return Ok(self.sides.clone()),
+            }
+        }
+        Ok(selected)
+    }
+
+    /// Returns the programs with arguments that select the benchmarks of the open metrics. `None` if
+    /// the harness cannot select them, or a metric is of a whole run.
+    fn selected_programs(
+        &self,
+        metrics: &[ProgramMetric],
+        open: &[bool],
+    ) -> Option<Sides<Program>> {
+        let open = metrics.iter().zip(open).filter(|(_, is_open)| **is_open);
+        let names: Option<Vec<&str>> = open.map(|(metric, _)| metric.bench()).collect();
+        let mut names = names?;
+        names.dedup();
+        let select = |side: Side| {
+            let words = self.benches.as_ref()?.select(&self.plain_words[side], &names)?;
+            self.sides[side].clone().with_words(words).ok()
+        };
+        Some(Sides { base: select(Side::Base)?, candidate: select(Side::Candidate)? })
+    }
+
+    /// Returns the value of each open metric in a run.
+    fn open_values(
         &self,
         side: Side,
         metrics: &[ProgramMetric],
+        open: &[bool],
         run: &RunValues,
-    ) -> Result<Vec<f64>, RunFailure> {
-        let values = metrics.iter().map(|metric| metric.value(run)).collect::<Result<_, _>>();
+    ) -> Result<OpenValues, RunFailure> {
+        let value = |(metric, &is_open): (&ProgramMetric, &bool)| {
+            is_open.then(|| metric.value(run)).transpose()
+        };
+        let values = metrics.iter().zip(open).map(value).collect::<Result<_, _>>();
         values.map_err(|error| RunFailure::new(&self.sides[side], ProgramFault::Metric(error)))
     }
 }
+
+/// The value of each metric in a run; `None` for one that is not measured any more.
+type OpenValues = Vec<Option<f64>>;
 
 impl CollectedRuns {
     fn count(&mut self, found: LeftOverProcesses) {
         self.left_over.a += found.a;
         self.left_over.b += found.b;
         self.left_over.prepare += found.prepare;
+    }
+
+    fn push(&mut self, pair: Sides<OpenValues>) {
+        let pairs = pair.base.into_iter().zip(pair.candidate);
+        for (values, pair) in self.values.iter_mut().zip(pairs) {
+            if let (Some(base), Some(candidate)) = pair {
+                values.push(Sides { base, candidate });
+            }
+        }
+        self.pairs += 1;
     }
 }
 
@@ -450,13 +535,6 @@ pub fn without_zeros(values: &PairValues) -> PairValues {
 
 fn is_same_metric(a: &ProgramMetric, b: &ProgramMetric) -> bool {
     a.name == b.name && a.unit == b.unit && a.higher_is_better == b.higher_is_better
-}
-
-fn push_pair(values: &mut Values, pair: Sides<Vec<f64>>) {
-    let pairs = pair.base.into_iter().zip(pair.candidate);
-    for (values, (base, candidate)) in values.iter_mut().zip(pairs) {
-        values.push(Sides { base, candidate });
-    }
 }
 
 /// Builds the rule of a metric, with the last tolerance that applies to it. Without a floor of the

@@ -313,6 +313,54 @@ fn other_harnesses_are_judged() {
     }
 }
 
+/// Prints the benchmarks of libtest that the arguments select. The times of `noisy` differ from run to
+/// run, so that 30 pairs do not decide it.
+fn libtest_suite(slow: &str) -> String {
+    let body = r#"
+for bench in steady:400 noisy:$((400 + n % 3 * 300)) slow:SLOW; do
+    case " $* " in *" --exact "*) case " $* " in *" ${bench%:*} "*) ;; *) continue ;; esac ;; esac
+    echo "test ${bench%:*} ... bench: ${bench#*:} ns/iter (+/- 3)"
+done
+echo "$@" >>"$HOME_OF_TEST/arguments"
+"#;
+    format!("{COUNTED}{}", body.replace("SLOW", slow))
+}
+
+#[test]
+fn decided_benches_leave_later_pairs() {
+    let lengths = |gate: &Gate| -> Vec<(String, usize, Outcome)> {
+        let metrics = runs(gate).metrics.iter();
+        metrics.map(|m| (m.name.clone(), m.values.len(), m.judged.verdict)).collect()
+    };
+    let expected = [
+        ("noisy", 36, Outcome::Inconclusive),
+        ("slow", 26, Outcome::Regressed),
+        ("steady", 26, Outcome::Pass),
+    ]
+    .map(|(name, pairs, outcome)| (name.to_owned(), pairs, outcome));
+    let args = ["--metric", "libtest", "--max-pairs", "36"];
+
+    let pair = ScriptPair::new(&libtest_suite("400"), &libtest_suite("480"));
+    let gate = pair.gate_pairs(&args).exits(1);
+    assert_eq!(lengths(&gate), expected, "{}", gate.ran.stdout);
+    assert_eq!((runs(&gate).pairs, runs(&gate).looks_taken), (36, 2));
+    let says = "open metrics after 26 pairs: 1 of 3, and 1 regressed";
+    assert!(gate.ran.stderr.contains(says), "{}", gate.ran.stderr);
+    let arguments = std::fs::read_to_string(pair.path("arguments")).unwrap();
+    let count = |line: &str| arguments.lines().filter(|found| *found == line).count();
+    // One run of each side is dropped at first, and another one when the selection changes.
+    assert_eq!((count("--bench"), count("--bench --exact noisy")), (2 * 27, 2 * 11), "{arguments}");
+
+    // A harness that cannot select benchmarks runs all of them.
+    let unable = "case \"$*\" in *--exact*) exit 1 ;; esac\n";
+    let suite = |slow| format!("{unable}{}", libtest_suite(slow));
+    let pair = ScriptPair::new(&suite("400"), &suite("480"));
+    let gate = pair.gate_pairs(&args).exits(1);
+    assert_eq!(lengths(&gate), expected, "{}", gate.ran.stdout);
+    let arguments = std::fs::read_to_string(pair.path("arguments")).unwrap();
+    assert_eq!(arguments, "--bench\n".repeat(2 * 37));
+}
+
 #[test]
 fn malformed_benches_are_rejected() {
     let good = "bench sum 400";

@@ -46,13 +46,18 @@ impl ScriptPair {
     }
 
     pub fn gate(&self, args: &[&str]) -> Gate {
+        Gate::from_ran(self.command_line(&[&PAIRS, args].concat()).run())
+    }
+
+    /// Gates the scripts with the number of pairs that the arguments give.
+    pub fn gate_pairs(&self, args: &[&str]) -> Gate {
         Gate::from_ran(self.command_line(args).run())
     }
 
     fn command_line(&self, args: &[&str]) -> Osjitter {
         let (a, b) = (self.command("a"), self.command("b"));
         let sides = ["--base-cmd", &a, "--candidate-cmd", &b, "--min-run-time", "0us"];
-        super::gate(&[&sides[..], &PAIRS, args].concat()).env("HOME_OF_TEST", self.home.path())
+        super::gate(&[&sides[..], args].concat()).env("HOME_OF_TEST", self.home.path())
     }
 
     /// Screens the scripts, with as many pairs as fit into its time.

@@ -486,7 +486,15 @@ impl ProgramMetric {
 
     /// Returns whether the metric is a number of a benchmark.
     pub fn is_bench(&self) -> bool {
-        matches!(self.source, MetricSource::Bench { .. })
+        self.bench().is_some()
+    }
+
+    /// Returns the name of its benchmark; `None` if the metric is not a number of a benchmark.
+    pub fn bench(&self) -> Option<&str> {
+        match &self.source {
+            MetricSource::Bench { bench, .. } => Some(bench),
+            _ => None,
+        }
     }
 
     /// Returns whether a value of zero is exact, as the number of allocations is. A time of zero is
