@@ -28,6 +28,7 @@
 //!   is closed;
 //! - `ThreadStats`, `SwitchRing`, `SwitchHistory`: statistics of a single thread, and all or the
 //!   last context switches of a thread or a CPU;
+//! - `StackRing`, `StackHistory`: all or the last sampled stacks of a program or a thread;
 //! - `quotas()`, `fault_ns()`, `monotonic_pair()`, `thread_id()`, `thread_name(id)`,
 //!   `install_stop_handler()`, `continued_ns()`: other facts that explain late ticks;
 //! - `Tracer`, `has_kernel_thread_ids()`, `online_cpus()`, `kernel_functions(names)`,
@@ -102,6 +103,14 @@ mod signals;
 #[cfg(not(unix))]
 #[path = "signals_other.rs"]
 mod signals;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux samples stacks"))]
+mod stack_records;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[path = "stack_ring_linux.rs"]
+mod stack_ring;
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[path = "stack_ring_other.rs"]
+mod stack_ring;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux records switches"))]
 mod switches;
 #[cfg(target_os = "linux")]
@@ -140,6 +149,8 @@ pub use ring::{SwitchHistory, SwitchRing};
 pub use signals::{delay_stop, stop, survive_file_size_limit, take_stop_request};
 #[cfg(unix)]
 pub use signals::{is_ignored, survive_termination};
+pub use stack_records::{MappedFile, StackRecord, StackRecords, StackRegisters};
+pub use stack_ring::{SAMPLE_INTERVAL_NS, StackHistory, StackRing};
 pub use switches::{DrainedSwitches, NamedThread, PastSwitches, SwitchRecord};
 pub use thread_stats::*;
 pub use tracer::*;

@@ -32,10 +32,13 @@ pub(super) struct Attributes {
 }
 
 pub(super) const SOFTWARE: u32 = 1;
+pub(super) const CPU_CLOCK: u64 = 0;
 pub(super) const DUMMY: u64 = 9;
 pub(super) const SAMPLE_TID: u64 = 1 << 1;
 pub(super) const SAMPLE_TIME: u64 = 1 << 2;
 pub(super) const SAMPLE_CPU: u64 = 1 << 7;
+pub(super) const SAMPLE_REGS_USER: u64 = 1 << 12;
+pub(super) const SAMPLE_STACK_USER: u64 = 1 << 13;
 pub(super) const DISABLED: u64 = 1;
 pub(super) const SAMPLE_ID_ALL: u64 = 1 << 18;
 const USE_CLOCKID: u64 = 1 << 25;
@@ -176,31 +179,33 @@ impl Ring {
     }
 }
 
-/// Bytes at the oldest end of an overwriting ring that are not used. A CPU that is writing a record
-/// does so there before it moves the head.
-const UNFINISHED_BYTES: usize = 512;
-
 /// Ring buffer in which the kernel overwrites the oldest records.
 ///
 /// The event must have `write_backward` set. The kernel then writes towards lower addresses, so that
 /// the newest record is found at the head.
 #[derive(Debug)]
-pub(super) struct OverwritingRing(Ring);
+pub(super) struct OverwritingRing {
+    ring: Ring,
+    /// Bytes at the oldest end of the ring that are not used. A CPU that is writing a record does so
+    /// there before it moves the head.
+    unfinished_bytes: usize,
+}
 
 impl OverwritingRing {
-    /// Maps a ring of a number of pages, which is a power of two.
-    pub fn map(event: File, pages: usize) -> io::Result<Self> {
+    /// Maps a ring of a number of pages, which is a power of two, for records of a maximum size.
+    pub fn map(event: File, pages: usize, max_record_bytes: usize) -> io::Result<Self> {
         // The kernel overwrites a ring that its reader cannot write to.
-        Ring::map_with_access(event, &[pages], libc::PROT_READ).map(Self)
+        let ring = Ring::map_with_access(event, &[pages], libc::PROT_READ)?;
+        Ok(Self { ring, unfinished_bytes: max_record_bytes })
     }
 
     pub fn event(&self) -> &File {
-        &self.0.event
+        &self.ring.event
     }
 
     /// Returns the size of the mapping in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.0.page + self.0.size()
+        self.ring.page + self.ring.size()
     }
 
     /// Returns the number of bytes that were written since the ring was mapped.
@@ -215,11 +220,12 @@ impl OverwritingRing {
     pub fn copy(&self) -> (Vec<u8>, bool) {
         let head = self.head();
         let written = 0_u64.wrapping_sub(head);
-        let mut bytes = self.0.copy_from(head, written);
+        let mut bytes = self.ring.copy_from(head, written);
         // The copy is complete before the second reading.
         fence(Ordering::SeqCst);
         let overwritten = usize::try_from(head.wrapping_sub(self.head())).unwrap_or(usize::MAX);
-        let intact = self.0.size().saturating_sub(overwritten).saturating_sub(UNFINISHED_BYTES);
+        let intact =
+            self.ring.size().saturating_sub(overwritten).saturating_sub(self.unfinished_bytes);
         bytes.truncate(intact);
         let is_cut = written > bytes.len() as u64;
         (bytes, is_cut)
@@ -228,7 +234,7 @@ impl OverwritingRing {
     fn head(&self) -> u64 {
         // SAFETY: the position is an aligned word in the first page of the mapping, which lives as
         // long as the ring. The read is volatile because the kernel writes the word as a whole.
-        let head = unsafe { self.0.base.as_ptr().add(HEAD).cast::<u64>().read_volatile() };
+        let head = unsafe { self.ring.base.as_ptr().add(HEAD).cast::<u64>().read_volatile() };
         fence(Ordering::Acquire);
         head
     }

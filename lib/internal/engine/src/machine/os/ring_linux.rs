@@ -7,18 +7,20 @@ use crate::machine::os::not_available::NotAvailable;
 use crate::machine::os::perf::{self, Attributes, OverwritingRing, Ring};
 use crate::machine::os::switches::{DrainedSwitches, PastSwitches, parse, parse_past};
 
-const INHERIT: u64 = 1 << 1;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+pub(super) const INHERIT: u64 = 1 << 1;
+pub(super) const EXCLUDE_KERNEL: u64 = 1 << 5;
+pub(super) const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const COMM: u64 = 1 << 9;
-const ENABLE_ON_EXEC: u64 = 1 << 12;
-const CONTEXT_SWITCH: u64 = 1 << 26;
-const WRITE_BACKWARD: u64 = 1 << 27;
+pub(super) const ENABLE_ON_EXEC: u64 = 1 << 12;
+pub(super) const CONTEXT_SWITCH: u64 = 1 << 26;
+pub(super) const WRITE_BACKWARD: u64 = 1 << 27;
 /// Requirements of recording the switches of the user's own threads.
-const OWN_THREADS_NEED: &str =
+pub(super) const OWN_THREADS_NEED: &str =
     "kernel.perf_event_paranoid <= 2 and a sandbox that allows perf_event_open";
 /// Requirements of recording the switches of all threads.
 const ALL_THREADS_NEED: &str = "CAP_PERFMON or kernel.perf_event_paranoid <= 0";
+/// Maximum size of a record of a switch or a name.
+const MAX_SWITCH_BYTES: usize = 512;
 /// Sizes of a ring to try, in pages.
 const PAGES: [usize; 4] = [64, 16, 4, 1];
 /// Sizes to try for a ring of a whole CPU, of which every machine may have hundreds.
@@ -137,7 +139,7 @@ impl SwitchHistory {
     fn open(thread: libc::pid_t, cpu: libc::c_int, flags: u64, bytes: usize) -> io::Result<Self> {
         let event = open_event(thread, cpu, flags | WRITE_BACKWARD | perf::DISABLED)?;
         let pages = bytes.div_ceil(super::thread_stats::page_size()).next_power_of_two();
-        let ring = OverwritingRing::map(event, pages)?;
+        let ring = OverwritingRing::map(event, pages, MAX_SWITCH_BYTES)?;
         perf::record(ring.event(), true);
         Ok(Self { ring, started_ns: super::thread_stats::monotonic_ns().unwrap_or(0) })
     }

@@ -37,16 +37,16 @@ pub struct DrainedSwitches {
     pub lost: u64,
 }
 
-const LOST: u32 = 2;
+pub(super) const LOST: u32 = 2;
 const COMM: u32 = 3;
-const SWITCH: u32 = 14;
-const SWITCH_CPU_WIDE: u32 = 15;
+pub(super) const SWITCH: u32 = 14;
+pub(super) const SWITCH_CPU_WIDE: u32 = 15;
 const SWITCH_OUT: u16 = 1 << 13;
 const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 /// Length of type, flags and size, at the start of every record.
-const HEADER: usize = 8;
+pub(super) const HEADER: usize = 8;
 /// Length of process, thread, time and CPU with a reserved word, at the end of every record.
-const TRAILER: usize = 24;
+pub(super) const TRAILER: usize = 24;
 
 /// Parses the records of a ring, oldest first.
 pub fn parse(bytes: &[u8]) -> DrainedSwitches {
@@ -100,12 +100,12 @@ pub fn parse_past(bytes: &[u8], is_cut: bool) -> PastSwitches {
 }
 
 /// Splits the first record off; `None` if its length is not valid.
-fn split_record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn split_record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let size = number::<2>(bytes, 6)? as usize;
     if size < HEADER { None } else { bytes.split_at_checked(size) }
 }
 
-fn record_kind(record: &[u8]) -> u32 {
+pub(super) fn record_kind(record: &[u8]) -> u32 {
     number::<4>(record, 0).unwrap_or(0) as u32
 }
 
@@ -137,7 +137,7 @@ impl DrainedSwitches {
     }
 }
 
-fn parse_switch(record: &[u8], is_cpu_wide: bool) -> Option<SwitchRecord> {
+pub(super) fn parse_switch(record: &[u8], is_cpu_wide: bool) -> Option<SwitchRecord> {
     let trailer = record.len().checked_sub(TRAILER).filter(|&at| at >= HEADER)?;
     let flags = number::<2>(record, 4)? as u16;
     let kind = match (flags & SWITCH_OUT != 0, flags & SWITCH_OUT_PREEMPT != 0) {
