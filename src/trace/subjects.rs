@@ -192,6 +192,7 @@ fn profiled_tick(tick: u64, wait: &Wait) -> ProfiledTick {
         parts: wait.parts,
         behind: wait.behind.iter().map(|(name, ns)| (name.to_string(), *ns)).collect(),
         way: Some(wait.wakeup_path()),
+        stacks: Vec::new(),
     }
 }
 

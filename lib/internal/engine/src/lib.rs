@@ -15,6 +15,8 @@ pub mod load; // loads that run during a measurement
 pub mod load_error;
 pub mod subject; // everything that can be measured
 
+pub mod stacks; // functions on sampled stacks
+
 pub mod machine; // facts about the host and changes to it
 pub mod panics; // panics of runtimes as errors
 pub mod program; // the command line of a user's program

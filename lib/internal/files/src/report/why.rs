@@ -45,6 +45,10 @@ model! {
         /// The kernel's records of the timers and the threads that they woke; null without records.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub kernel_chain: Option<KernelChain>,
+        /// The code that ran while these ticks were late; null if their threads could not be
+        /// sampled.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub code: Option<SampledCode>,
         /// The latest tick of each of the longest episodes.
         pub longest: Vec<LateTick>,
         /// The profiled rounds, in order.
@@ -183,6 +187,61 @@ model! {
         /// Its path through the kernel; null without a complete record.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub chain: Option<Chain>,
+        /// The code that its thread ran in that time; null if too few samples agree on it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub code: Option<LateCode>,
+    }
+
+    /// The function that ran while a tick was late.
+    pub struct LateCode {
+        /// The innermost function that was part of most samples.
+        pub function: String,
+        /// Its callers, from the direct one on, without those of the language and of runtimes.
+        pub callers: Vec<String>,
+        /// Share of the lateness in which the function or one of its callees ran.
+        pub share: f64,
+        /// Share of the lateness in which the thread ran and was sampled.
+        pub coverage: f64,
+        /// Number of samples.
+        pub samples: u64,
+    }
+
+    /// The code that ran while ticks were late, from samples of the stacks of their threads.
+    pub struct SampledCode {
+        /// CPU time between two samples of a thread.
+        pub interval_ns: u64,
+        /// Number of samples during the lateness of the late ticks.
+        pub samples: u64,
+        /// Share of their lateness in which their threads ran and were sampled.
+        pub coverage: f64,
+        /// The functions that are named for at least one tick, the largest share first.
+        pub functions: Vec<LateFunction>,
+        /// The most common stacks.
+        pub stacks: Vec<FoldedStack>,
+        /// The reason why no stacks were sampled; null if they were.
+        pub missing: Option<String>,
+        /// What the program lacks for complete names; null if it lacks nothing.
+        pub hint: Option<String>,
+    }
+
+    /// A function that ran while ticks were late.
+    pub struct LateFunction {
+        /// Name of the function.
+        pub function: String,
+        /// Its callers at one of the ticks, from the direct one on.
+        pub callers: Vec<String>,
+        /// Number of late ticks for which it is named.
+        pub ticks: u64,
+        /// Share of the lateness of all late ticks.
+        pub share: f64,
+    }
+
+    /// A stack with the number of its samples.
+    pub struct FoldedStack {
+        /// The functions, from the outermost to the innermost.
+        pub frames: Vec<String>,
+        /// Number of samples.
+        pub samples: u64,
     }
 
     /// A profiled round.

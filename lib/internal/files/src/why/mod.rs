@@ -13,6 +13,7 @@ pub mod external_process;
 mod input;
 mod parts;
 pub mod pool;
+pub mod stacks;
 mod standstill;
 mod stretches;
 

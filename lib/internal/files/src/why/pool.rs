@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::counters::add_if_known;
 use crate::report::why::{
-    Behind, Class, Difference, Evidence, KernelChain, LateTick, Missing, Shares, Tier, Why,
-    WhyRound,
+    Behind, Class, Difference, Evidence, KernelChain, LateCode, LateTick, Missing, SampledCode,
+    Shares, Tier, Why, WhyRound,
 };
 use jitterstat::stats::bootstrap::ratio_interval;
 use jitterstat::stats::quantile::nearest_rank;
@@ -14,6 +14,7 @@ use jitterstat::stats::sign_test::median_interval;
 
 use super::chain::{WakeupPath, WakeupPaths};
 use super::parts::{MeasurableParts, Parts};
+use super::stacks::{SampledTick, StackSample, StackSampling, find_late_code, summarise};
 
 /// Quantile above which ticks count as late without a threshold.
 pub const QUANTILE: f64 = 0.99;
@@ -42,6 +43,8 @@ pub struct ProfiledTick {
     pub behind: Vec<(String, u64)>,
     /// Its path through the kernel; `None` without records.
     pub way: Option<WakeupPath>,
+    /// Samples of the stack of its thread between deadline and wake-up, in order of time.
+    pub stacks: Vec<StackSample>,
 }
 
 /// A profiled round.
@@ -61,6 +64,8 @@ pub struct ProfiledRound {
     pub known: MeasurableParts,
     /// Counters of the machine.
     pub evidence: Evidence,
+    /// How stacks were sampled; `None` for threads whose stacks are not of interest.
+    pub sampling: Option<StackSampling>,
 }
 
 impl ProfiledRound {
@@ -100,6 +105,7 @@ pub struct Pool {
     known: MeasurableParts,
     evidence: Evidence,
     ways: WakeupPaths,
+    sampling: Option<StackSampling>,
 }
 
 impl Pool {
@@ -119,6 +125,7 @@ impl Pool {
             known: MeasurableParts::default(),
             evidence: Evidence::default(),
             ways: WakeupPaths::default(),
+            sampling: None,
         }
     }
 
@@ -134,6 +141,7 @@ impl Pool {
         self.ticks += round.ticks.len() as u64;
         add_evidence(&mut self.evidence, &round.evidence);
         self.rounds.push(summarise_round(&round));
+        self.add_sampling(round.sampling);
         let min_ns = i64::try_from(self.threshold_ns.unwrap_or(1)).unwrap_or(i64::MAX).max(1);
         for tick in round.ticks {
             if let Some(way) = &tick.way {
@@ -146,6 +154,28 @@ impl Pool {
         if self.late.len() / 2 > self.max_late {
             self.keep_worst(self.max_late);
         }
+    }
+
+    /// Adds how the stacks of a round were sampled. A reason or a hint of any round is kept.
+    fn add_sampling(&mut self, sampling: Option<StackSampling>) {
+        let Some(sampling) = sampling else { return };
+        let known = self.sampling.get_or_insert_default();
+        known.interval_ns = known.interval_ns.max(sampling.interval_ns);
+        known.missing = known.missing.take().or(sampling.missing);
+        known.hint = known.hint.take().or(sampling.hint);
+    }
+
+    fn sampled_code(&self) -> Option<SampledCode> {
+        let ticks = self.late.iter().map(|(_, tick)| SampledTick {
+            lateness_ns: u64::try_from(lateness(tick)).unwrap_or(0),
+            samples: &tick.stacks,
+        });
+        self.sampling.as_ref().map(|sampling| summarise(sampling, ticks))
+    }
+
+    fn late_code(&self, tick: &ProfiledTick) -> Option<LateCode> {
+        let interval_ns = self.sampling.as_ref()?.interval_ns;
+        find_late_code(&tick.stacks, u64::try_from(lateness(tick)).ok()?, interval_ns)
     }
 
     /// Returns whether a round lost no records.
@@ -204,6 +234,7 @@ impl Pool {
             overhead_ns: self.overhead_ns(references),
             overhead_cpu_ns: self.overhead_cpu_ns(references),
             kernel_chain: self.kernel_chain(),
+            code: self.sampled_code(),
             longest: listed.iter().map(|&i| self.to_late_tick(i)).collect(),
             evidence: self.evidence,
             rounds: self.rounds,
@@ -307,6 +338,7 @@ impl Pool {
             shares_ns: tick.parts.shares(self.known),
             behind: has_occupants.then(|| sum_behind([tick].into_iter())),
             chain: tick.way.filter(|_| self.has_paths()).and_then(WakeupPath::whole),
+            code: self.late_code(tick),
         }
     }
 

@@ -443,6 +443,7 @@ fn profiled_round(index: u64, ticks: &[(i64, i64)]) -> ProfiledRound {
             parts,
             behind,
             way: None,
+            stacks: Vec::new(),
         }
     };
     ProfiledRound {

@@ -404,6 +404,7 @@ mod tests {
             overhead_cpu_ns: Some(Difference { p50: 3_700, ci95: None }),
             evidence: Evidence::default(),
             kernel_chain: None,
+            code: None,
             longest: vec![LateTick {
                 round: 17,
                 instance: 0,
@@ -412,6 +413,7 @@ mod tests {
                 shares_ns: shares(12_000_000, 0, 0, 690_000, 10_000),
                 behind: Some(occupants),
                 chain: None,
+                code: None,
             }],
             rounds: Vec::new(),
         }

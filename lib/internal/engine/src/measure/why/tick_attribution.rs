@@ -59,6 +59,7 @@ impl RoundEvidence<'_> {
                 behind: names.occupants_while_queued(&explained.queued, self.occupants),
                 way: self.chains.and_then(|chains| chains.trace(tick, &explained)),
                 parts: explained.parts,
+                stacks: Vec::new(),
             });
         }
         attributed
