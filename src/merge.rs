@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use cli::exit::{Error, ExitStatus, Result, usage};
 use cli::file_io;
+use cli::file_io::Destination;
 use cli::terminal;
 use cli::time::format_time;
 use files::file::File as _;
@@ -27,12 +28,18 @@ pub struct MergeArgs {
     /// Reports with samples or directories of runs, or files of bins or directories of them
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::AnyPath)]
     pub files: Vec<PathBuf>,
-    /// Accept reports of different plans and record a warning
+    /// Accept reports of different plans and record a warning; replace an existing result
     #[arg(long)]
     pub force: bool,
     /// Write to this file instead of stdout
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
+}
+
+impl MergeArgs {
+    fn destination(&self) -> Option<Destination<'_>> {
+        Destination::from_flags(self.out.as_deref(), self.force)
+    }
 }
 
 /// The ratio to the others' median from which a report is an outlier.
@@ -49,7 +56,7 @@ pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
     let merged =
         merge::merge(&reports, args.force).map_err(|error| explain_error(&error, &args.files))?;
     name_outliers(&reports, |source| args.files[source].display().to_string());
-    file_io::write_output(merged.to_json(), args.out.as_deref())?;
+    file_io::write_output(merged.to_json(), args.destination())?;
     Ok(ExitStatus::Done)
 }
 
@@ -85,7 +92,7 @@ fn merge_bins(args: &MergeArgs) -> Result<ExitStatus> {
         false => fleet.add_up(|_| {})?,
     };
     name_outliers(&reports, |source| hosts[source].to_owned());
-    pair::deliver(&merged, args.out.as_deref())?;
+    pair::deliver(&merged, args.destination())?;
     Ok(ExitStatus::Done)
 }
 

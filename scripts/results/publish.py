@@ -107,7 +107,7 @@ class Run:
 
 def osjitter_measurement(words):
     """Returns a measurement with one command of osjitter, which writes into the directory of the run."""
-    return lambda run: run.osjitter(*shlex.split(words), "--out", run.directory)
+    return lambda run: run.osjitter(*shlex.split(words), "--force", "--out", run.directory)
 
 
 def output_json(*command):
@@ -244,7 +244,7 @@ def list_differences(checkup, key):
 def measure_doctor(run):
     """Proves the unchanged machine, then with handicaps, to check whether the doctor finds them. Needs root and two CPUs."""
     def prove(name, *subject, seconds=60, enter=None):
-        run.osjitter("doctor", "--prove", "--quiet", "--max-time", f"{seconds}s", "--format", "json", "--out",
+        run.osjitter("doctor", "--prove", "--quiet", "--max-time", f"{seconds}s", "--format", "json", "--force", "--out",
                      run.path(f"{name}.json"), *subject, preexec_fn=enter)
         return run.load(f"{name}.json")
 
@@ -274,7 +274,7 @@ def measure_settings(run):
     """Tries two settings of a user: a process that keeps the CPUs awake, and a command that changes nothing. Needs root."""
     awake = "awake=sh -c 'exec 3>/dev/cpu_dma_latency && echo 0 >&3 && sleep infinity &'"
     run.osjitter("doctor", "--prove", "--quiet", "--subject", "os-interval", "--try", awake, "--undo", "true", "--try", "idle=true",
-                 "--undo", "true", "--format", "json", "--out", run.path("settings.json"))
+                 "--undo", "true", "--format", "json", "--force", "--out", run.path("settings.json"))
 
 
 def measure_flight(run):

@@ -142,7 +142,7 @@ def measure(run):
     measured = [program for program in PROGRAMS if program.name in paths]
     for program in measured:
         words += ["--command", command(program, paths[program.name]), "--name", program.name]
-    run.osjitter("run", *words, "--out", run.directory, cwd=ROOT)
+    run.osjitter("run", *words, "--force", "--out", run.directory, cwd=ROOT)
     run.compress_report()
     calls = {program.name: count_system_calls(program, paths[program.name]) for program in measured}
     run.save("runtimes.json", {"versions": versions(), "system_calls_per_tick": calls, "left_out": left_out})

@@ -55,7 +55,7 @@ def readme_table(run):
 def reference(run):
     report, directory = run.load(REFERENCE), f"results/{run.name}"
     run.pictures(REFERENCE, "tradeoff.svg", "percentiles.svg", "over-time.svg", "card.svg")
-    run.osjitter("report", run.path(REFERENCE), "--format", "html", "--out", run.path("report.html"))
+    run.osjitter("report", run.path(REFERENCE), "--format", "html", "--force", "--out", run.path("report.html"))
     put("reference run", f"""```text
 {readme_table(run)}
 ```
@@ -157,7 +157,7 @@ Each was measured for five seconds per period, in rounds whose order changed eac
 
 def timeouts(run):
     report, directory = run.load("timeout.json"), f"results/{run.name}"
-    run.osjitter("report", run.path("timeout.json"), "--reference", "--out", run.path("timeout.txt"))
+    run.osjitter("report", run.path("timeout.json"), "--reference", "--force", "--out", run.path("timeout.txt"))
     run.pictures("timeout.json", "timeout-channel-current-thread_10s.svg")
     first, *workloads = run.path("timeout.txt").read_text().split("\n\n")
     table = next(workload for workload in workloads if workload.startswith("channel-current-thread"))
@@ -222,7 +222,7 @@ Source: [`dispatch.md`](results/{run.name}/dispatch.md). {machine(host)}.
 
 def clocks(run):
     report, peers, directory = run.load("clock.json"), run.load("peers-clock.json")["clocks"], f"results/{run.name}"
-    run.osjitter("report", run.path("clock.json"), "--out", run.path("clock.txt"))
+    run.osjitter("report", run.path("clock.json"), "--force", "--out", run.path("clock.txt"))
     origin = machine_and_day(report)
     threads = peers[0]["order"]["threads"]
     rows = ["| Clock | a reading | 2 threads at once | 16 | `elapsed()` | 2 threads at once | 16 | first conversion | out of order | after a second |",

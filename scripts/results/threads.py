@@ -27,7 +27,7 @@ def measure_part(run, part):
     words += [word for subject in SUBJECTS for word in ("--subject", subject)]
     for program in PROGRAMS:
         words += ["--command", runtimes.command(program, runtimes.build(program)), "--name", program.name]
-    run.osjitter("run", *words, "--out", run.directory, cwd=ROOT)
+    run.osjitter("run", *words, "--force", "--out", run.directory, cwd=ROOT)
     run.compress_report(with_rounds=False)
     run.path("report.json.gz").rename(run.path(f"{part}.json.gz"))
 

@@ -67,7 +67,7 @@ check_case() {
 }
 
 try_contend() {
-  "$osjitter" run --subject spin --cpu 0 --duration 60s --quiet --no-progress --out "$work/hog" >/dev/null & local hog=$!
+  "$osjitter" run --subject spin --cpu 0 --duration 60s --quiet --no-progress --force --out "$work/hog" >/dev/null & local hog=$!
   args=(--cpu 0 --ticks 1500 --why-threshold 150us); run "$1" "$osjitter"
   kill "$hog"; wait "$hog" 2>/dev/null || true
 }

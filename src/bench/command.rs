@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use cli::completion::with_examples;
 use cli::exit::{self, Error, ExitStatus};
 use cli::file_io;
-use cli::file_io::{OutputDirectory, ResultNames};
+use cli::file_io::{Destination, OutputDirectory};
 use cli::terminal;
 use cli::units::{self, to_ns};
 use engine::machine::host;
@@ -23,6 +23,9 @@ pub struct OutputArgs {
     /// Directory for the results [default: none]
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Replace an existing result
+    #[arg(long)]
+    pub force: bool,
     /// Output format
     #[arg(long, value_name = "FORMAT", value_parser = parser(FORMATS), default_value = "table")]
     pub format: Format,
@@ -73,7 +76,9 @@ impl OutputArgs {
                 "cannot print several pictures: give a directory with --out, or select one workload",
             ));
         }
-        let directory = self.open_directory(F::RESULTS)?;
+        let destination = Destination::from_flags(self.out.as_deref(), self.force);
+        let open = |destination| OutputDirectory::open(Some(destination), "", F::RESULTS);
+        let directory = destination.map(open).transpose()?;
         let report = measure(BenchStart::now())?;
         let saved = directory.as_ref().map_or(Ok(()), |directory| self.save(directory, &report));
         // The report is printed even if it could not be saved.
@@ -90,13 +95,6 @@ impl OutputArgs {
         }
         saved?;
         Ok(if report.is_partial() { ExitStatus::NotMeasured } else { ExitStatus::Done })
-    }
-
-    fn open_directory(&self, results: ResultNames) -> exit::Result<Option<OutputDirectory>> {
-        let Some(out) = self.out.as_deref() else { return Ok(None) };
-        let directory = OutputDirectory::open(Some(out), "", results)?;
-        directory.announce_replacement(self.quiet);
-        Ok(Some(directory))
     }
 
     fn save<F: BenchFile>(&self, directory: &OutputDirectory, report: &F) -> exit::Result<()> {

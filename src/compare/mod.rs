@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use cli::exit::{self, Error, ExitStatus, usage};
 use cli::file_io;
+use cli::file_io::Destination;
 use cli::terminal;
 use engine::machine::host;
 use files::compare::{self, CompareError, Comparison, SCHEMA};
@@ -44,7 +45,10 @@ pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
         }
     };
     let made = make("a comparison", &FORMATS, args.format, &comparison)?;
-    file_io::write_output(made.into_bytes(), args.out.as_deref())?;
+    file_io::write_output(
+        made.into_bytes(),
+        Destination::from_flags(args.out.as_deref(), args.force),
+    )?;
     if let Some(warning) = wording::forced_warning(&comparison) {
         terminal::note(false, &warning);
     }

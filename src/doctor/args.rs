@@ -51,6 +51,9 @@ pub struct DoctorArgs {
     /// Write to this file instead of stdout
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub out: Option<PathBuf>,
+    /// Replace an existing result
+    #[arg(long)]
+    pub force: bool,
     /// Read /proc, /sys and /dev below this directory: for tests
     #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
     pub root: PathBuf,

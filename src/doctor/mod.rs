@@ -20,6 +20,7 @@ use std::time::SystemTime;
 
 use cli::exit::{self, ExitStatus, usage};
 use cli::file_io;
+use cli::file_io::Destination;
 use engine::machine::host;
 use files::file::File as _;
 
@@ -31,8 +32,9 @@ use file::Checkup;
 
 /// Examines the machine, writes the checkup and prints it.
 pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
-    if let Some(out) = &args.out {
-        file_io::check_writable(out)?;
+    let destination = Destination::from_flags(args.out.as_deref(), args.force);
+    if let Some(destination) = destination {
+        destination.check_file()?;
     }
     let process = ProcessFacts::read(tools::names().map(str::to_owned).collect());
     let cpu = select_cpu(args, &process)?;
@@ -49,7 +51,7 @@ pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
     let checkup =
         Checkup { schema, tool: host::tool(), started_utc, host, cpu, items, tools, proof };
     let made = make("a checkup", &text::FORMATS, args.format, &checkup)?;
-    file_io::write_output(made.into_bytes(), args.out.as_deref())?;
+    file_io::write_output(made.into_bytes(), destination)?;
     Ok(if partial { ExitStatus::NotMeasured } else { ExitStatus::Done })
 }
 

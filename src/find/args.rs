@@ -75,6 +75,9 @@ pub struct FindArgs {
     /// Directory for the results [default: results/ and the UTC time]
     #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub out: Option<PathBuf>,
+    /// Replace an existing result
+    #[arg(long)]
+    pub force: bool,
     /// Output format
     #[arg(long, value_parser = parser([Format::Table, Format::Json, Format::Markdown]), default_value = "table", help_heading = "Output")]
     pub format: Format,

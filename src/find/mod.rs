@@ -16,7 +16,7 @@ use std::time::SystemTime;
 
 use cli::exit::{self, Error, ExitStatus};
 use cli::file_io;
-use cli::file_io::{OutputDirectory, ResultNames};
+use cli::file_io::{Destination, OutputDirectory, RESULT_FILES};
 use cli::terminal;
 use engine::machine::{host, tuning};
 use engine::measure::load::Loads;
@@ -30,13 +30,14 @@ use render::formats::{Format, make};
 
 /// The name of the result file.
 const RESULT: &str = "find.json";
-const RESULTS: ResultNames = &[RESULT, "find.svg"];
 
 /// Searches, prints the result, and writes it into a directory.
 pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     let search = Search::plan(args)?;
 
     // Set up everything that can fail before anything is measured or written.
+    let destination = Destination::from_flags(args.out.as_deref(), args.force);
+    OutputDirectory::check(destination, RESULT_FILES)?;
     let host = host::capture();
     let settings =
         tuning::Settings { cpu: args.cpu, sched: args.sched, ..tuning::Settings::default() };
@@ -49,8 +50,7 @@ pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     let mut loads = Loads::start(loaded.as_slice())?;
     settings.apply()?;
     // The directory comes last, so that a failed setup does not leave one.
-    let out = OutputDirectory::open(args.out.as_deref(), &started_utc, RESULTS)?;
-    out.announce_replacement(args.quiet);
+    let out = OutputDirectory::open(destination, &started_utc, RESULT_FILES)?;
     terminal::note(args.quiet, &search.announcement());
 
     // Measure.

@@ -167,9 +167,6 @@ pub struct GateArgs {
     /// Compare a new session of the subject, relative to a control, with the sessions in this file
     #[arg(long, value_name = "FILE", help_heading = "What to judge")]
     pub baseline: Option<PathBuf>,
-    /// Accept a baseline of another machine and record a warning
-    #[arg(long, requires = "baseline", help_heading = "Stored sessions")]
-    pub force: bool,
     /// Subject of --baseline and --limit; with --report, its name or id
     #[arg(long, value_name = "SUBJECT", value_parser = subject_name_parser(), hide_possible_values = true)]
     pub subject: Option<String>,
@@ -191,6 +188,9 @@ pub struct GateArgs {
     /// Directory for the results [default: results/ and the UTC time]
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Replace an existing result; accept a baseline of another machine and record a warning
+    #[arg(long)]
+    pub force: bool,
     /// Output format
     #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
     pub format: Format,

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use cli::exit::{self, Error, ExitStatus};
 use cli::file_io;
+use cli::file_io::{Destination, OutputDirectory, RESULT_FILES};
 use cli::terminal::{self, Style};
 use files::file::File as _;
 use jitterstat::gate::decision::Outcome;
@@ -58,6 +59,8 @@ pub fn run(args: &GateArgs) -> exit::Result<ExitStatus> {
     }
 
     // Check that everything can be measured here.
+    let destination = Destination::from_flags(args.out.as_deref(), args.force);
+    OutputDirectory::check(destination, RESULT_FILES)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
     if let Some(comparison) = &mut comparison {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
 use cli::exit;
-use cli::file_io::{OutputDirectory, ResultNames};
+use cli::file_io::{Destination, OutputDirectory, RESULT_FILES};
 use cli::terminal;
 use cli::units::to_ns;
 use engine::machine::host;
@@ -15,9 +15,6 @@ use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::GateArgs;
 use crate::gate::pairs::now;
-
-/// The files of a gate. Only a gate with limits writes a report.
-const RESULTS: ResultNames = &["verdict.json", "report.json"];
 
 /// A running gate.
 pub struct RunningGate {
@@ -32,12 +29,12 @@ impl RunningGate {
     /// Starts a gate and creates its output directory.
     ///
     /// # Errors
-    /// Returns an error if the directory is not writable.
+    /// Returns an error if the directory is not writable or contains a result.
     pub fn open(args: &GateArgs, stop: Arc<AtomicBool>) -> exit::Result<Self> {
         let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let quiet = args.judged.rounds.quiet;
-        let out = OutputDirectory::open(args.out.as_deref(), &started_utc, RESULTS)?;
-        out.announce_replacement(quiet);
+        let destination = Destination::from_flags(args.out.as_deref(), args.force);
+        let out = OutputDirectory::open(destination, &started_utc, RESULT_FILES)?;
         let verdict = Verdict {
             schema: SCHEMA.to_owned(),
             tool: host::tool(),

@@ -50,4 +50,7 @@ pub struct ReportArgs {
     /// Write to this file instead of stdout
     #[arg(long, short, value_name = "PATH")]
     pub out: Option<PathBuf>,
+    /// Replace an existing result
+    #[arg(long)]
+    pub force: bool,
 }

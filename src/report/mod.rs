@@ -11,6 +11,7 @@ use crate::doctor;
 use crate::doctor::file::Checkup;
 use cli::exit::{Error, ExitStatus, Result, usage};
 use cli::file_io;
+use cli::file_io::Destination;
 use files::compare::Comparison;
 use files::file::File;
 use files::find::Find;
@@ -115,7 +116,7 @@ fn render_fleet(args: &ReportArgs) -> Result<Rendering> {
 }
 
 fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
-    let out = args.out.as_deref();
+    let out = Destination::from_flags(args.out.as_deref(), args.force);
     match (rendering, out) {
         (Rendering::Bins(intervals), _) => pair::deliver(&intervals, out)?,
         (Rendering::Text(text), None) if args.format == Format::Table => {
@@ -129,13 +130,13 @@ fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
             ));
         }
         (Rendering::Bytes(bytes), _) => file_io::write_output(bytes, out)?,
-        (Rendering::Pictures(pictures), Some(directory)) => {
+        (Rendering::Pictures(pictures), Some(Destination { path: directory, force })) => {
             std::fs::create_dir_all(directory).map_err(|e| Error::unwritable(directory, &e))?;
             let mut files = Vec::new();
             for picture in pictures {
                 files.push((directory.join(picture.name), picture.svg.into_bytes()));
             }
-            file_io::write_outputs(&files)?;
+            file_io::write_outputs(&files, force)?;
         }
         (Rendering::Pictures(_), None) => {
             return Err(Error::usage("pictures are files: give a directory with --out"));

@@ -110,6 +110,9 @@ pub struct RunArgs {
     /// Directory for the results [default: results/ and the UTC time]
     #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub out: Option<PathBuf>,
+    /// Replace an existing result
+    #[arg(long, help_heading = "Output")]
+    pub force: bool,
     /// Leave the individual samples out of the report
     #[arg(long, help_heading = "Output")]
     pub no_samples: bool,

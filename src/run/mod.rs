@@ -17,7 +17,7 @@ use std::time::SystemTime;
 
 use cli::exit::{self, Error, ExitStatus};
 use cli::file_io;
-use cli::file_io::{OutputDirectory, REPORT_FILES};
+use cli::file_io::{Destination, OutputDirectory, RESULT_FILES};
 use cli::printable::to_printable;
 use cli::terminal;
 use cli::time::format_duration;
@@ -59,6 +59,8 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     }
 
     // Check and set up everything that can fail, before anything is measured or written.
+    let destination = Destination::from_flags(args.out.as_deref(), args.force);
+    OutputDirectory::check(destination, RESULT_FILES)?;
     plan.check_memory()?;
     tuning::check_cpus(&plan.concurrent_cpus()?)?;
     let host = host::capture();
@@ -73,8 +75,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let mut loads = Loads::start(&plan.scenarios)?;
     let changes = record::apply_changes(&plan)?;
     // The directory comes last, so that a failed setup does not leave one.
-    let out = OutputDirectory::open(args.out.as_deref(), &started_utc, REPORT_FILES)?;
-    out.announce_replacement(args.quiet);
+    let out = OutputDirectory::open(destination, &started_utc, RESULT_FILES)?;
     announce_plan(&plan, &starts, args.quiet);
 
     // Measure the rounds. Each is shown, checked for late ticks, and printed if it is streamed.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use cli::exit::{self, ExitStatus};
 use cli::file_io;
+use cli::file_io::Destination;
 use cli::terminal;
 
 #[derive(Debug, Args)]
@@ -19,6 +20,9 @@ pub struct NewPlanArgs {
     /// File to create [default: stdout]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long, requires = "file")]
+    pub force: bool,
 }
 
 /// The commented plan.
@@ -29,7 +33,9 @@ pub fn run(args: &NewPlanArgs) -> exit::Result<ExitStatus> {
     match &args.file {
         None => file_io::write_output(PLAN, None)?,
         Some(file) => {
-            file_io::write_new(file, PLAN.as_bytes())?;
+            let destination = Destination { path: file, force: args.force };
+            destination.check_file()?;
+            destination.write_file(PLAN.as_bytes())?;
             terminal::note(false, &format!("written: {}; osjitter run --plan {0}", file.display()));
         }
     }

@@ -6,11 +6,16 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
+/// The flag that permits a command to do what it would refuse: it is given for one command, not for
+/// all of a project.
+const PERMISSION: &str = "force";
+
 /// Whether a file may set an argument.
 pub fn is_setting(arg: &Arg) -> bool {
     let has_value =
         matches!(arg.get_action(), ArgAction::Set | ArgAction::Append | ArgAction::SetTrue);
-    has_value && arg.get_long().is_some() && !arg.is_hide_set() && !arg.is_global_set()
+    let long = arg.get_long().filter(|name| *name != PERMISSION);
+    has_value && long.is_some() && !arg.is_hide_set() && !arg.is_global_set()
 }
 
 /// The name of a flag, or an empty string for a positional argument.

@@ -40,6 +40,9 @@ pub struct TraceArgs {
     /// Directory for the results [default: results/ and the UTC time]
     #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
+    /// Replace an existing result
+    #[arg(long)]
+    pub force: bool,
     /// Output format
     #[arg(long, value_parser = parser([Format::Table, Format::Json]), default_value = "table")]
     pub format: Format,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use cli::exit::{self, Error, ExitStatus};
-use cli::file_io::{OutputDirectory, REPORT_FILES};
+use cli::file_io::{Destination, OutputDirectory, RESULT_FILES};
 use cli::terminal;
 use cli::time::format_time;
 use cli::units;
@@ -32,14 +32,15 @@ use render::formats::Format;
 /// Traces a program or process and reports how late its timers were.
 pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
     let program = parse_program(args)?;
+    let destination = Destination::from_flags(args.out.as_deref(), args.force);
+    OutputDirectory::check(destination, RESULT_FILES)?;
     let host = host::capture();
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let stop = Arc::default();
     // The tracer is opened before the program starts, so that it records all of it.
     let tracer = session::open_tracer()?;
     interrupt::stop_on_interrupt(&stop)?;
-    let out = OutputDirectory::open(args.out.as_deref(), &started_utc, REPORT_FILES)?;
-    out.announce_replacement(args.quiet);
+    let out = OutputDirectory::open(destination, &started_utc, RESULT_FILES)?;
     let from = WindowEdge::now()?;
     let mut target = match (program, args.pid) {
         (Some(program), _) => {

@@ -323,7 +323,8 @@ fn several_outputs_are_written_atomically() {
     let (bins, intervals) = (home.path().join("x.bins.csv"), home.path().join("x.intervals.csv"));
     std::fs::create_dir(&bins).unwrap();
     std::fs::write(&intervals, "of an earlier run").unwrap();
-    let ran = report(&[&fixture()], &["--format", "bins", "--out", bins.to_str().unwrap()]);
+    let ran =
+        report(&[&fixture()], &["--format", "bins", "--force", "--out", bins.to_str().unwrap()]);
     assert!(ran.code != 0 && ran.stderr.contains("x.bins.csv"), "{}", ran.stderr);
     assert_eq!(std::fs::read_to_string(&intervals).unwrap(), "of an earlier run");
 

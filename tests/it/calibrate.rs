@@ -23,7 +23,8 @@ fn calibrate(args: &[&str]) -> Osjitter {
 /// Calibrates in a directory for a number of seconds, and for longer if the pairs do not suffice.
 fn calibrate_enough(home: &Path, args: &[&str], seconds: u64) -> Ran {
     const MIN_PAIRS: u64 = 24;
-    let command = |time: &str| calibrate(args).args(["--max-time", time]).directory(home);
+    let command =
+        |time: &str| calibrate(args).args(["--force", "--max-time", time]).directory(home);
     run_long_enough(seconds, command, |_| {
         let text = std::fs::read_to_string(home.join("osjitter-calibration.json")).unwrap();
         let file: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -155,7 +156,7 @@ impl ScriptedCalibration {
     /// Runs a gate of the scripted subjects at a period, by the calibration.
     fn calibrated_gate(&self, period: &str, args: &[&str]) -> Ran {
         let sides = ["--a", "scripted", "--b", "scripted-b", "--round-ticks", "20"];
-        let rounds = ["--warmup", "3", "--out", "gate", "--period", period];
+        let rounds = ["--warmup", "3", "--force", "--out", "gate", "--period", period];
         let calibration = ["--calibration", "osjitter-calibration.json"];
         self.gate(&[&sides[..], &rounds, &calibration, args].concat())
     }
@@ -333,9 +334,12 @@ fn gate_plans_runs_for_a_change() {
             "--seed",
             "5",
         ];
-        let args =
-            [&sides[..], &["--out", "gate", "--calibration", "osjitter-calibration.json"], more]
-                .concat();
+        let args = [
+            &sides[..],
+            &["--force", "--out", "gate", "--calibration", "osjitter-calibration.json"],
+            more,
+        ]
+        .concat();
         Osjitter::new(args).directory(home.path()).run()
     };
     let verdict = || {
@@ -472,6 +476,7 @@ fn gate_warns_of_tolerance_below_noise() {
             "3",
             "--max-pairs",
             "24",
+            "--force",
             "--out",
             "gate",
         ];

@@ -257,7 +257,7 @@ fn baseline_and_program_verdicts_are_safe() {
         "--min-run-time",
         "0us",
     ];
-    let wall = ["--tolerance", "wall=9000%", "--max-pairs", "24", "--out", &out];
+    let wall = ["--tolerance", "wall=9000%", "--max-pairs", "24", "--force", "--out", &out];
     assert_safe_output(&wide_command(&[&runs[..], &wall, &names].concat()).run().exits(0), [2, 3]);
     again(&home.path("out/verdict.json"), &[2, 3]);
 }
@@ -509,7 +509,11 @@ fn program_error_output_is_safe() {
         let ran = wide_command(&run).run().exits(4);
         assert!(ran.stdout.contains("not measured: "), "{}", ran.stdout);
         assert_safe_output(&ran, shown.clone());
-        let gate = ["gate", "--base-cmd", &command, "--candidate-cmd", &command, "--out", &out];
+        let gate = [
+            &["gate", "--base-cmd", &command, "--candidate-cmd", &command][..],
+            &["--force", "--out", &out],
+        ]
+        .concat();
         for format in ["table", "markdown"] {
             let ran = wide_command(&gate).args(["--format", format]).run().exits(4);
             assert!(ran.stdout.contains("ended early"), "{}", ran.stdout);

@@ -85,7 +85,7 @@ fn break_records_second_before_late_tick() {
 fn run_without_late_tick_removes_record() {
     let directory = tempfile::tempdir().unwrap();
     let run_with = |limit: &str| {
-        run(&["--break", limit, "--out"])
+        run(&["--break", limit, "--force", "--out"])
             .args([directory.path()])
             .args(SCRIPTED)
             .script(&script())

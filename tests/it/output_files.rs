@@ -29,7 +29,7 @@ fn output_is_written_atomically() {
     write_file(&occupied, "kept", "kept");
     let before = listing(&out);
     let to = |out: &Path, limits: &str| {
-        let more = ["--format", "html", "--out"]
+        let more = ["--format", "html", "--force", "--out"]
             .map(OsStr::new)
             .into_iter()
             .chain([out.as_os_str()])
@@ -93,6 +93,75 @@ fn links_permissions_and_pipes_are_respected() {
     let read = String::from_utf8(reader.wait_with_output().unwrap().stdout).unwrap();
     assert_eq!(read.lines().count(), 3, "a pipe is written to");
     assert!(pipe.metadata().unwrap().file_type().is_fifo(), "a pipe is not replaced");
+}
+
+#[test]
+fn results_are_replaced_only_by_force() {
+    let home = tempfile::tempdir().unwrap();
+    let script = write_file(
+        home.path(),
+        "script.json",
+        r#"{"scripted": {"lateness_ns": [150000], "cpu_ns_per_tick": 10000}}"#,
+    );
+    let bench = "bench clock --threads 1 --order-reads 1000 --drift 1ms";
+    let calibrate =
+        "calibrate --subject scripted --max-time 2s --period 1ms --round-ticks 20 --warmup 3";
+    let fixture = "tests/fixtures/report.json";
+    let report = format!("report {fixture}");
+    let log = home.path().join("log.bins.csv");
+    let logged = Command::new(env!("CARGO_BIN_EXE_osjitter"))
+        .args(["report", fixture, "--format", "bins", "--out"])
+        .arg(&log)
+        .status();
+    assert!(logged.unwrap().success());
+    let log = log.display();
+    for (command, out) in [
+        ("run --subject spin --ticks 20", "run"),
+        ("gate --limit p50=1s --subject spin --ticks 20", "gate"),
+        (&format!("gate --limit p50=1s --subject nanosleep --report {fixture}"), "gated"),
+        ("find --subject scripted --goal cpu=10%", "find"),
+        (bench, "clock"),
+        ("doctor --format json", "doctor.json"),
+        (calibrate, "calibration.json"),
+        (&format!("merge {log}"), "merged.bins.csv"),
+        (&format!("compare {fixture}#os-interval {fixture}#tokio-interval-skip"), "compared.txt"),
+        (&report, "report.txt"),
+        (&format!("{report} --format svg"), "pictures"),
+        (&format!("{report} --format bins"), "host.bins.csv"),
+        (&format!("{report} --format html"), "page.html"),
+        (&format!("{report} --format csv --samples"), "samples.csv"),
+    ] {
+        let place = home.path().join("place");
+        std::fs::create_dir(&place).unwrap();
+        let run = |more: &[&str]| {
+            Command::new(env!("CARGO_BIN_EXE_osjitter"))
+                .args(command.split(' '))
+                .args(more)
+                .arg("--out")
+                .arg(place.join(out))
+                .env("OSJITTER_SCRIPT", &script)
+                .output()
+                .unwrap()
+        };
+        let files = || {
+            let inside = place.join(out);
+            if inside.is_dir() { listing(&inside) } else { listing(&place) }
+        };
+        let first = run(&[]);
+        assert!(first.status.success(), "{command}: {}", String::from_utf8_lossy(&first.stderr));
+        let written = files();
+        assert!(!written.is_empty(), "{command}");
+        let refused = run(&[]);
+        let stderr = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{command}: {stderr}");
+        assert!(stderr.contains("--force"), "{command}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{command}: {stderr}");
+        assert!(refused.stdout.is_empty(), "{command}");
+        assert_eq!(files(), written, "{command}");
+        let forced = run(&["--force"]);
+        assert!(forced.status.success(), "{command}: {}", String::from_utf8_lossy(&forced.stderr));
+        std::fs::remove_dir_all(&place).unwrap();
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -239,7 +308,7 @@ fn output_directory_appears_atomically() {
     let home = tempfile::tempdir().unwrap();
     let run = |out: &Path| {
         Command::new(env!("CARGO_BIN_EXE_osjitter"))
-            .args(["run", "--quiet", "--subject", "spin", "--ticks", "20", "--out"])
+            .args(["run", "--quiet", "--subject", "spin", "--ticks", "20", "--force", "--out"])
             .arg(out)
             .output()
             .unwrap()

@@ -93,7 +93,7 @@ fn new_plan_runs_and_overwrites_nothing() {
         ("", "written: plan.toml; osjitter run --plan plan.toml\n")
     );
     let again = new().exits(2);
-    assert_eq!(again.stderr, "error: plan.toml already exists; remove it or choose another name\n");
+    assert!(again.stderr.contains("plan.toml already exists"), "{}", again.stderr);
     let printed = Osjitter::new(["new-plan"]).run().exits(0).stdout;
     assert_eq!(std::fs::read_to_string(home.path().join("plan.toml")).unwrap(), printed);
     let ran = run(&["--ticks", "20", "--plan", "plan.toml"])
@@ -104,9 +104,9 @@ fn new_plan_runs_and_overwrites_nothing() {
     let names: Vec<String> = report(&ran).subjects.iter().map(|s| s.name.clone()).collect();
     assert_eq!(names, ["os-interval", "tokio-interval", "nanosleep", "spin"]);
     let nowhere =
-        Osjitter::new(["new-plan", "none/plan.toml"]).directory(home.path()).run().exits(4);
+        Osjitter::new(["new-plan", "none/plan.toml"]).directory(home.path()).run().exits(2);
     assert_eq!(
         nowhere.stderr,
-        "error: cannot write none/plan.toml: No such file or directory (os error 2)\n"
+        "error: cannot write none/plan.toml: No such file or directory (os error 2); choose another path; nothing was run\n"
     );
 }

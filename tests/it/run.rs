@@ -610,24 +610,21 @@ fn invalid_numbers_name_flag_and_remedy() {
 }
 
 #[test]
-fn second_run_replaces_all_results() {
+fn forced_run_replaces_whole_result() {
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out").display().to_string();
     let measure = |more: &[&str]| {
         run(&["--subject", "nanosleep", "--period", "1ms", "--ticks", "20", "--out", &out])
             .args(more)
             .run()
-            .exits(0)
     };
-    let first = measure(&["--svg"]);
-    assert!(!first.stderr.contains("will be replaced"), "{}", first.stderr);
+    measure(&["--svg"]).exits(0);
+    // What another command wrote there belongs to the result that is replaced.
+    std::fs::write(Path::new(&out).join("verdict.json"), "{}").unwrap();
     assert!(Path::new(&out).join("histogram-nanosleep_1ms.svg").exists());
-    let second = measure(&[]);
-    assert!(
-        second.stderr.contains("contains results, which will be replaced"),
-        "{}",
-        second.stderr
-    );
+    let refused = measure(&["--quiet"]).exits(2);
+    assert!(refused.stderr.contains("report.json already exists"), "{}", refused.stderr);
+    measure(&["--force"]).exits(0);
     let mut names: Vec<_> =
         std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();

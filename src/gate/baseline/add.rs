@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use cli::exit::{self, Error, usage};
 use cli::file_io;
+use cli::file_io::Destination;
 use cli::terminal;
 use engine::machine::{host, os, tuning};
 use files::environment::EnvironmentKey;
@@ -38,7 +39,8 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<Option<Outcome>> {
     let file = args.file.as_path();
     let initial = read_baseline(file)?;
     let request = AddRequest::new(args, initial)?;
-    file_io::check_writable(file)?;
+    // The sessions in the file are kept, unless --replace drops them.
+    Destination { path: file, force: true }.check_file()?;
     request.plan.test.design.cpu.map_or(Ok(()), tuning::bind)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
@@ -157,7 +159,8 @@ impl<'a> AddRequest<'a> {
             sessions: Vec::new(),
         });
         let dropped_count = baseline.push(session).len();
-        file_io::write_output(baseline.to_json(), Some(self.file))?;
+        let destination = Destination { path: self.file, force: true };
+        destination.write_file(baseline.to_json().as_bytes())?;
         let dropped = match dropped_count {
             0 => String::new(),
             count => format!("; the oldest {count} dropped"),

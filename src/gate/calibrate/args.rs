@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use cli::file_io::Destination;
 use cli::units;
 use engine::program::Program;
 use engine::scenario::subject_parser;
@@ -56,9 +57,18 @@ pub struct CalibrateArgs {
     /// Calibration file to write
     #[arg(long, short, value_name = "FILE", default_value = "osjitter-calibration.json")]
     pub out: PathBuf,
+    /// Replace an existing result
+    #[arg(long)]
+    pub force: bool,
     /// Output format
     #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
     pub format: Format,
+}
+
+impl CalibrateArgs {
+    pub fn destination(&self) -> Destination<'_> {
+        Destination { path: &self.out, force: self.force }
+    }
 }
 
 fn default_subject() -> &'static str {

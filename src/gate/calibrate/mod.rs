@@ -52,7 +52,7 @@ struct Measurement {
 impl Measurement {
     /// Prepares this process and announces the measurement of a subject or program.
     fn start(name: &str, cpu: Option<usize>, args: &CalibrateArgs) -> exit::Result<Self> {
-        file_io::check_writable(&args.out)?;
+        args.destination().check_file()?;
         cpu.map_or(Ok(()), tuning::bind)?;
         let host = host::capture();
         let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
@@ -95,7 +95,7 @@ fn write_and_print<T: File>(
     formats: &[Offer<T>],
     args: &CalibrateArgs,
 ) -> exit::Result<()> {
-    let written = file_io::write_output(calibration.to_json(), Some(&args.out));
+    let written = args.destination().write_file(calibration.to_json().as_bytes());
     let made = make("a calibration", formats, args.format, calibration)?;
     let printed = file_io::write_output(made.into_bytes(), None);
     if written.is_ok() {

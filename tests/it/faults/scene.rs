@@ -282,8 +282,9 @@ pub static CONTROL: Scene = run!("control", ["spin"]);
 pub static PICTURES: Scene = run!("pictures", ["spin"], "--svg");
 /// Writes into a directory with an earlier report.
 pub static AGAIN: Scene =
-    Scene { has_earlier_files: true, name: "again", ..run!("control", ["spin"]) };
-pub static REDRAWN: Scene = Scene { has_earlier_files: true, ..run!("redrawn", ["spin"], "--svg") };
+    Scene { has_earlier_files: true, name: "again", ..run!("control", ["spin"], "--force") };
+pub static REDRAWN: Scene =
+    Scene { has_earlier_files: true, ..run!("redrawn", ["spin"], "--svg", "--force") };
 /// A single round, without `--quiet`.
 pub static ROUND: Scene = Scene {
     name: "round",

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cli::exit::{Result, usage};
 use cli::file_io;
+use cli::file_io::Destination;
 use files::bins::{Interval, bins_csv, intervals_csv};
 
 use crate::import_error::ExportError;
@@ -37,18 +38,18 @@ pub fn file_path(pair: &Path, kind: &str, ending: &str) -> PathBuf {
 }
 
 /// Writes both files, or only the bins to standard output.
-pub fn deliver(intervals: &[Interval], out: Option<&Path>) -> Result<()> {
-    let Some(out) = out else { return file_io::write_output(bins_csv(intervals), None) };
+pub fn deliver(intervals: &[Interval], out: Option<Destination<'_>>) -> Result<()> {
+    let Some(Destination { path: out, force }) = out else {
+        return file_io::write_output(bins_csv(intervals), None);
+    };
     let Some((pair, BINS, ending)) = split_path(out) else {
         let hint = "name it NAME.bins.csv, .bins.csv.gz or .bins.parquet; the intervals are written next to it";
         return Err(usage!("--out {}: bins are two files: {hint}", out.display()));
     };
     let EncodedPair { bins, intervals } = encode(intervals, ending)?;
     // The bins are written last: a reader that finds them finds the intervals as well.
-    file_io::write_outputs(&[
-        (file_path(&pair, INTERVALS, ending), intervals),
-        (out.to_path_buf(), bins),
-    ])
+    let files = [(file_path(&pair, INTERVALS, ending), intervals), (out.to_path_buf(), bins)];
+    file_io::write_outputs(&files, force)
 }
 
 /// The encoded files of a pair.

@@ -2,6 +2,7 @@
 //!
 //! Every command of `osjitter` reads its input files here and writes its results here.
 
+mod destination;
 mod output_directory;
 mod temporaries;
 mod text_reader;
@@ -16,7 +17,8 @@ use crate::exit::{Error, Result, strip_temp_path, usage};
 use crate::position::format_position;
 use crate::words::pluralize;
 
-pub use output_directory::{OutputDirectory, REPORT_FILES, ResultNames};
+pub use destination::{Destination, write_outputs};
+pub use output_directory::{OutputDirectory, RESULT_FILES, ResultNames};
 pub use temporaries::remove_all as remove_temporaries;
 pub use text_reader::TextReader;
 
@@ -230,18 +232,6 @@ fn persist_new(temp: TempFile, path: &Path) -> std::result::Result<(), PersistFa
     }
 }
 
-/// Checks that a file can be written later.
-pub fn check_writable(file: &Path) -> Result<()> {
-    let probe = if file.is_dir() {
-        Err(io::ErrorKind::IsADirectory.into())
-    } else {
-        check_directory_writable(parent(file)).and_then(|()| check_length(file))
-    };
-    probe.map_err(|e| {
-        usage!("cannot write {}: {e}; choose another path; nothing was run", file.display())
-    })
-}
-
 /// Checks that a path and the names in it are not too long for the file system.
 pub fn check_length(path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
@@ -278,53 +268,18 @@ fn is_abandoned(entry: &std::fs::DirEntry) -> bool {
 }
 
 /// Writes a command's result to the requested file, or to standard output.
-pub fn write_output(result: impl AsRef<[u8]>, out: Option<&Path>) -> Result<()> {
+pub fn write_output(result: impl AsRef<[u8]>, out: Option<Destination<'_>>) -> Result<()> {
     let bytes = result.as_ref();
     match out {
         None => io::stdout().write_all(bytes).map_err(Error::from_stdout),
-        Some(file) => write_atomically(file, bytes).map_err(|e| Error::unwritable(file, &e)),
+        Some(file) => file.write_file(bytes),
     }
 }
 
-/// Writes a result of several files in order. None is replaced before all are written.
-pub fn write_outputs(files: &[(PathBuf, Vec<u8>)]) -> Result<()> {
-    let mut prepared = Vec::new();
-    for (path, bytes) in files {
-        prepared.push(Replacement::prepare(path, bytes).map_err(|e| Error::unwritable(path, &e))?);
-    }
-    files
-        .iter()
-        .zip(prepared)
-        .try_for_each(|((path, _), file)| file.commit().map_err(|e| Error::unwritable(path, &e)))
-}
-
-/// Writes a new file, completely or not at all.
-///
-/// # Errors
-/// Returns an error if the file exists, even as a broken link, or cannot be written.
-pub fn write_new(file: &Path, text: &[u8]) -> Result<()> {
-    let exists = || usage!("{} already exists; remove it or choose another name", file.display());
-    if std::fs::symlink_metadata(file).is_ok() {
-        return Err(exists());
-    }
-    let failed = |e: io::Error| Error::measure(format!("cannot write {}: {e}", file.display()));
-    write_temp_file(parent(file), &|to| to.write_all(text), None)
-        .map_err(failed)?
-        .persist_new(file)
-        .map_err(|e| match e.error.kind() {
-            io::ErrorKind::AlreadyExists => exists(),
-            _ => failed(e.error),
-        })
-}
-
-/// Writes a file completely or not at all: writes a temporary file next to it and renames that.
+/// The prepared contents of a file, which is written completely or not at all: a temporary file next
+/// to it is renamed.
 ///
 /// A link is followed, and its target replaced. An existing file keeps its permissions.
-pub fn write_atomically(path: &Path, text: &[u8]) -> io::Result<()> {
-    Replacement::prepare(path, text)?.commit()
-}
-
-/// The prepared contents of a file.
 enum Replacement<'a> {
     /// A complete temporary file, and the path that it is renamed to.
     Renamed(TempFile, PathBuf),

@@ -1,12 +1,14 @@
 //! The directory into which a command writes its results.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::ffi::OsStr;
 use std::fs::{DirEntry, FileType};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use crate::exit::{Error, Result, usage};
 
+use super::destination::{Destination, check_replacement};
 use super::temporaries::{Registration, StagingDirectory};
 use super::{
     Contents, check_directory_writable, check_length, parent, remove_abandoned_files,
@@ -20,21 +22,27 @@ const REMEDY: &str = "choose another directory with --out; nothing was run";
 
 /// The directory of a command's results. It is checked to be writable before anything is measured.
 ///
-/// The directory belongs to one command from [`OutputDirectory::open`] on. The first write replaces
-/// all results of an earlier command of the same kind, so that the directory never contains the
-/// report of one run and the pictures of another. A directory that was created and never written is
-/// removed.
+/// The directory contains one result. If it has an earlier one, the command is refused, unless the
+/// user permits the replacement: then the first write replaces all of it, so that the directory
+/// never contains the report of one run and the pictures of another. A directory that was created
+/// and never written is removed.
 pub struct OutputDirectory {
-    directory: PathBuf,
+    directory: RefCell<PathBuf>,
     /// The directory as a temporary one, if it was created and contains nothing yet.
     unwritten: RefCell<Option<Registration>>,
-    /// Results of an earlier command.
-    previous: RefCell<Vec<PathBuf>>,
+    /// Names of the results that the directory may contain.
+    results: ResultNames,
+    /// Whether the first write may replace an earlier result.
+    force: bool,
+    has_written: Cell<bool>,
 }
 
-/// The files of a report.
-pub const REPORT_FILES: ResultNames = &[
+/// The files of a measurement: of a run, a trace, a gate or a search.
+pub const RESULT_FILES: ResultNames = &[
     "report.json",
+    "verdict.json",
+    "find.json",
+    "find.svg",
     "report.html",
     "flight.json",
     "timers.csv",
@@ -50,20 +58,38 @@ pub const REPORT_FILES: ResultNames = &[
 pub type ResultNames = &'static [&'static str];
 
 impl OutputDirectory {
+    /// Checks that the requested directory contains no result that must not be replaced. Commands
+    /// whose preparation takes long call this before it.
+    ///
+    /// # Errors
+    /// Returns an error that names the result.
+    pub fn check(requested: Option<Destination<'_>>, results: ResultNames) -> Result<()> {
+        let Some(Destination { path, force }) = requested else { return Ok(()) };
+        // A directory that cannot be listed is reported when it is opened.
+        let found = find_results(path, results).unwrap_or_default();
+        let existing = found.iter().find(|result| result.kind.is_file());
+        check_replacement(existing.map(|result| result.path.as_path()), force)
+    }
+
     /// Opens a directory: the requested one, or a new one in `results` that is named by the start
     /// time `stamp`.
     ///
     /// # Errors
-    /// Returns an error if the directory is not writable, or if a link or something else that is
-    /// not a regular file has the name of a result.
-    pub fn open(requested: Option<&Path>, stamp: &str, results: ResultNames) -> Result<Self> {
-        if let Some(path) = requested {
+    /// Returns an error if the directory is not writable, if it contains a result that must not be
+    /// replaced, or if a link or something else that is not a regular file has the name of a result.
+    pub fn open(
+        requested: Option<Destination<'_>>,
+        stamp: &str,
+        results: ResultNames,
+    ) -> Result<Self> {
+        Self::check(requested, results)?;
+        if let Some(Destination { path, .. }) = requested {
             // Before a directory is created.
             check_length(&path.join("f".repeat(MAX_FILE_NAME_BYTES)))
                 .map_err(|e| usage!("cannot write to {}: {e}; {REMEDY}", path.display()))?;
         }
         let (directory, unwritten) = match requested {
-            Some(path) => create_directory(path)
+            Some(Destination { path, .. }) => create_directory(path)
                 .map(|registration| (path.to_path_buf(), registration))
                 .map_err(|e| usage!("cannot write to {}: {e}; {REMEDY}", path.display()))?,
             None => {
@@ -72,52 +98,32 @@ impl OutputDirectory {
                 (directory, Some(registration))
             }
         };
-        let unwritten = RefCell::new(unwritten);
-        let opened = Self { directory, unwritten, previous: RefCell::default() };
+        let opened = Self {
+            directory: RefCell::new(directory.clone()),
+            unwritten: RefCell::new(unwritten),
+            results,
+            force: requested.is_some_and(|destination| destination.force),
+            has_written: Cell::new(false),
+        };
         let failed =
-            |e: io::Error| usage!("cannot write to {}: {e}; {REMEDY}", opened.directory.display());
-        check_directory_writable(&opened.directory).map_err(failed)?;
-        remove_abandoned_files(parent(&opened.directory));
-        remove_abandoned_files(&opened.directory);
-        let previous = opened.find_results(results).map_err(failed)?;
-        for (file, kind) in &previous {
-            if !kind.is_file() {
+            |e: io::Error| usage!("cannot write to {}: {e}; {REMEDY}", directory.display());
+        check_directory_writable(&directory).map_err(failed)?;
+        remove_abandoned_files(parent(&directory));
+        remove_abandoned_files(&directory);
+        for previous in find_results(&directory, results).map_err(failed)? {
+            if !previous.kind.is_file() {
                 return Err(usage!(
                     "cannot write to {}: it is a link, or not a regular file; {REMEDY}",
-                    file.display()
+                    previous.path.display()
                 ));
             }
         }
-        opened.previous.replace(previous.into_iter().map(|(file, _)| file).collect());
         Ok(opened)
-    }
-
-    /// Returns the paths in the directory that have the name of a result.
-    fn find_results(&self, results: ResultNames) -> io::Result<Vec<(PathBuf, FileType)>> {
-        let mut found = Vec::new();
-        for entry in std::fs::read_dir(&self.directory)? {
-            let entry = entry?;
-            if results.iter().any(|pattern| has_name(&entry, pattern)) {
-                found.push((entry.path(), entry.file_type()?));
-            }
-        }
-        Ok(found)
-    }
-
-    /// Prints a note if the first write replaces results of an earlier command.
-    pub fn announce_replacement(&self, quiet: bool) {
-        if !self.previous.borrow().is_empty() {
-            let directory = self.directory.display();
-            crate::terminal::note(
-                quiet,
-                &format!("{directory} contains results, which will be replaced"),
-            );
-        }
     }
 
     /// Returns the path of a file in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
+        self.directory.borrow().join(name)
     }
 
     /// Writes one file, and returns its path.
@@ -145,18 +151,21 @@ impl OutputDirectory {
             if is_unwritten { self.fill(&contents) } else { self.replace_results(&contents) };
         if written.is_ok() {
             self.unwritten.take();
+            self.has_written.set(true);
         }
         written.map_err(|e| {
-            Error::measure(format!("cannot write to {}: {e}", self.directory.display()))
+            let directory = self.directory.borrow();
+            Error::measure(format!("cannot write to {}: {e}", directory.display()))
         })
     }
 
     /// Replaces the empty directory by a complete one.
     fn fill(&self, files: &[(&str, Contents<'_>)]) -> io::Result<()> {
-        let staging = StagingDirectory::create(parent(&self.directory))?;
+        let directory = self.directory.borrow().clone();
+        let staging = StagingDirectory::create(parent(&directory))?;
         let stage = staging.path.as_path();
         let filled =
-            write_files_with(stage, files).and_then(|()| rename_directory(stage, &self.directory));
+            write_files_with(stage, files).and_then(|()| rename_directory(stage, &directory));
         if let Err(e) = &filled {
             // By name: to list the directory takes a descriptor, of which there may be none.
             for (name, _) in files {
@@ -171,23 +180,69 @@ impl OutputDirectory {
         filled
     }
 
+    /// Writes the files into a directory that existed before, in place of an earlier result.
     fn replace_results(&self, files: &[(&str, Contents<'_>)]) -> io::Result<()> {
-        write_files_with(&self.directory, files)?;
-        for file in self.previous.take() {
-            let is_replaced = files.iter().any(|(name, _)| self.path(name) == file);
-            match if is_replaced { Ok(()) } else { std::fs::remove_file(&file) } {
+        let directory = self.directory.borrow().clone();
+        if self.has_written.get() {
+            return write_files_with(&directory, files);
+        }
+        let previous = find_results(&directory, self.results)?;
+        if !previous.is_empty() && !self.force {
+            return self.write_next_to(&directory, files);
+        }
+        write_files_with(&directory, files)?;
+        for FoundResult { path, .. } in previous {
+            let is_replaced = files.iter().any(|(name, _)| directory.join(name) == path);
+            match if is_replaced { Ok(()) } else { std::fs::remove_file(&path) } {
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
                 _ => {}
             }
         }
         Ok(())
     }
+
+    /// Writes the files into a new directory next to the requested one, which has got the result of
+    /// another command since this one began. Neither result is lost.
+    fn write_next_to(&self, taken: &Path, files: &[(&str, Contents<'_>)]) -> io::Result<()> {
+        let name = taken.file_name().unwrap_or(OsStr::new("results")).to_string_lossy();
+        let (directory, registration) =
+            create_unique(parent(taken), &name).map_err(io::Error::other)?;
+        write_files_with(&directory, files)?;
+        drop(registration);
+        crate::terminal::warning(&format!(
+            "another command wrote its result to {}; this one is in {}",
+            taken.display(),
+            directory.display()
+        ));
+        self.directory.replace(directory);
+        Ok(())
+    }
+}
+
+/// A file that has the name of a result.
+struct FoundResult {
+    path: PathBuf,
+    kind: FileType,
+}
+
+/// Returns the files in a directory that have the name of a result, in the order of the names.
+fn find_results(directory: &Path, results: ResultNames) -> io::Result<Vec<FoundResult>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let rank = results.iter().position(|pattern| has_name(&entry, pattern));
+        if let Some(rank) = rank {
+            found.push((rank, FoundResult { path: entry.path(), kind: entry.file_type()? }));
+        }
+    }
+    found.sort_by_key(|(rank, _)| *rank);
+    Ok(found.into_iter().map(|(_, result)| result).collect())
 }
 
 impl Drop for OutputDirectory {
     fn drop(&mut self) {
         if self.unwritten.borrow().is_some() {
-            let _ = std::fs::remove_dir(&self.directory);
+            let _ = std::fs::remove_dir(&*self.directory.borrow());
         }
     }
 }
@@ -255,14 +310,21 @@ mod tests {
         names
     }
 
+    fn open(path: &Path, force: bool) -> Result<OutputDirectory> {
+        OutputDirectory::open(Some(Destination { path, force }), "", NAMES)
+    }
+
     #[test]
-    fn write_replaces_earlier_results() {
+    fn forced_write_replaces_whole_result() {
         let home = tempfile::tempdir().unwrap();
         let out = home.path().join("out");
-        let first = OutputDirectory::open(Some(&out), "", NAMES).unwrap();
+        let first = open(&out, false).unwrap();
         first.write_all(&[("time-a.svg", "1"), ("report.json", "1")]).unwrap();
         std::fs::write(out.join("notes.svg"), "mine").unwrap();
-        let second = OutputDirectory::open(Some(&out), "", NAMES).unwrap();
+        let refused = open(&out, false).err().unwrap();
+        assert_eq!(refused.code(), 2);
+        assert!(refused.to_string().contains("report.json already exists"), "{refused}");
+        let second = open(&out, true).unwrap();
         assert_eq!(names(&out), ["notes.svg", "report.json", "time-a.svg"]);
         second.write_all(&[("time-b.svg", "2"), ("report.json", "2")]).unwrap();
         second.write("extra.txt", "2").unwrap();
@@ -270,13 +332,37 @@ mod tests {
     }
 
     #[test]
+    fn simultaneous_results_are_both_kept() {
+        let home = tempfile::tempdir().unwrap();
+        for (name, exists) in [("new", false), ("old", true)] {
+            let out = home.path().join(name);
+            if exists {
+                std::fs::create_dir(&out).unwrap();
+            }
+            let both = [open(&out, false).unwrap(), open(&out, false).unwrap()];
+            for (n, directory) in both.iter().enumerate() {
+                let text = n.to_string();
+                directory.write_all(&[("time-a.svg", &text), ("report.json", &text)]).unwrap();
+                directory.write("extra.txt", &text).unwrap();
+            }
+            drop(both);
+            for (n, name) in [name.to_owned(), format!("{name}-2")].iter().enumerate() {
+                let directory = home.path().join(name);
+                assert_eq!(names(&directory), ["extra.txt", "report.json", "time-a.svg"]);
+                let text = std::fs::read_to_string(directory.join("report.json")).unwrap();
+                assert_eq!(text, n.to_string(), "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn unwritten_directory_is_removed() {
         let home = tempfile::tempdir().unwrap();
         let out = home.path().join("a/out");
-        drop(OutputDirectory::open(Some(&out), "", NAMES).unwrap());
+        drop(open(&out, false).unwrap());
         assert!(!out.exists());
         std::fs::create_dir_all(&out).unwrap();
-        drop(OutputDirectory::open(Some(&out), "", NAMES).unwrap());
+        drop(open(&out, false).unwrap());
         assert!(out.exists(), "a directory of the user stays");
     }
 
@@ -297,7 +383,7 @@ mod tests {
     fn links_are_rejected() {
         let home = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/nowhere", home.path().join("report.json")).unwrap();
-        let error = OutputDirectory::open(Some(home.path()), "", NAMES).err().unwrap();
+        let error = open(home.path(), true).err().unwrap();
         assert!(error.to_string().contains("it is a link"), "{error}");
     }
 }

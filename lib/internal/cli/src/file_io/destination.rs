@@ -1,0 +1,120 @@
+//! The place that a user names for a result, and what is done if another result is there.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::exit::{Error, Result, usage};
+
+use super::{Replacement, check_directory_writable, check_length, parent};
+
+/// The file or directory that a user names for a result.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    pub path: &'a Path,
+    /// Whether the result may replace an existing one.
+    pub force: bool,
+}
+
+impl<'a> Destination<'a> {
+    /// Returns the destination of `--out` and `--force`, or `None` without `--out`.
+    pub fn from_flags(out: Option<&'a Path>, force: bool) -> Option<Self> {
+        out.map(|path| Self { path, force })
+    }
+
+    /// Checks that a file can be written later, and that it replaces nothing.
+    ///
+    /// # Errors
+    /// Returns an error if the file is not writable, or if it exists and must not be replaced.
+    pub fn check_file(&self) -> Result<()> {
+        let file = self.path;
+        check_replacement(Some(file).filter(|file| has_content(file)), self.force)?;
+        let probe = if file.is_dir() {
+            Err(io::ErrorKind::IsADirectory.into())
+        } else {
+            check_directory_writable(parent(file)).and_then(|()| check_length(file))
+        };
+        probe.map_err(|e| {
+            usage!("cannot write {}: {e}; choose another path; nothing was run", file.display())
+        })
+    }
+
+    /// Writes a file completely or not at all, unless it would replace one that it must not.
+    pub fn write_file(&self, bytes: &[u8]) -> Result<()> {
+        write_outputs(&[(self.path.to_path_buf(), bytes.to_vec())], self.force)
+    }
+}
+
+/// Checks that no result is lost: `existing` is a file that a result would replace, and `force`
+/// permits it.
+///
+/// Every command calls this before it measures, and again when it writes.
+pub fn check_replacement(existing: Option<&Path>, force: bool) -> Result<()> {
+    match existing {
+        Some(file) if !force => Err(usage!(
+            "{} already exists: choose another place, or replace the earlier result with --force; nothing was written",
+            file.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a path is a regular file, or leads to one, that contains something. An empty
+/// file, as `mktemp` creates it, is no result, and pipes and devices cannot be replaced.
+fn has_content(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.len() > 0)
+}
+
+/// Writes a result of several files in order. None is replaced before all are written.
+///
+/// # Errors
+/// Returns an error if a file cannot be written, or if one exists and `force` is not set.
+pub fn write_outputs(files: &[(PathBuf, Vec<u8>)], force: bool) -> Result<()> {
+    let existing = files.iter().map(|(path, _)| path.as_path()).find(|path| has_content(path));
+    check_replacement(existing, force)?;
+    let mut prepared = Vec::new();
+    for (path, bytes) in files {
+        prepared.push(Replacement::prepare(path, bytes).map_err(|e| Error::unwritable(path, &e))?);
+    }
+    files
+        .iter()
+        .zip(prepared)
+        .try_for_each(|((path, _), file)| file.commit().map_err(|e| Error::unwritable(path, &e)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_is_replaced_only_by_force() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("file");
+        let to = |force| Destination { path: &file, force };
+        let write = |text: &str, force| {
+            to(force).check_file().and_then(|()| to(force).write_file(text.as_bytes()))
+        };
+        write("1", false).unwrap();
+        let error = write("2", false).unwrap_err();
+        assert_eq!(error.code(), 2);
+        assert!(error.to_string().contains("--force"), "{error}");
+        assert!(to(false).write_file(b"2").is_err(), "it appeared after the check");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "1");
+        write("3", true).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "3");
+        std::fs::write(&file, "").unwrap();
+        write("4", false).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "4");
+    }
+
+    #[test]
+    fn one_existing_file_protects_all() {
+        let home = tempfile::tempdir().unwrap();
+        let paths = ["a", "b"].map(|name| home.path().join(name));
+        std::fs::write(&paths[1], "kept").unwrap();
+        let files = paths.clone().map(|path| (path, b"new".to_vec()));
+        assert!(write_outputs(&files, false).is_err());
+        assert!(!paths[0].exists());
+        write_outputs(&files, true).unwrap();
+        assert_eq!(std::fs::read_to_string(&paths[1]).unwrap(), "new");
+    }
+}
