@@ -202,6 +202,7 @@ impl Search {
             cpu: args.cpu,
             sched: args.sched.map(|class| class.to_string()),
             fitness: None,
+            control: self.control.map(new_ticker),
             load: None,
             warnings: Vec::new(),
             tickers: self.tickers.iter().map(|ticker| new_ticker(*ticker)).collect(),
@@ -386,6 +387,13 @@ impl Search {
         for (probe, subject) in probes.iter().zip(&report.subjects) {
             let ticker = &mut found.tickers[probe.ticker];
             progress.stopped[probe.ticker] = self.record_result(ticker, subject, was_interrupted);
+        }
+        // The control is the last one.
+        let control = report.subjects.get(probes.len()).filter(|s| s.status == Status::Measured);
+        if let (Some(ticker), Some(subject)) = (&mut found.control, control)
+            && let Ok(rounds) = RoundTicks::from_subject(subject)
+        {
+            ticker.looks.push(Look::new(subject.period_ns, &rounds, &self.goals, self.rules));
         }
         for warning in report.warnings {
             if found.warnings.iter().all(|known| known.code != warning.code) {

@@ -6,6 +6,7 @@ use cli::time::{format_number, format_rate, format_time, trim_zeros};
 use cli::units::{format_exact_ns, format_rounded_duration};
 use cli::words::or_dash;
 use files::find::{Check, Find, Finding, Goal, Look, StopReason, Ticker};
+use files::gate::limit::Quantity;
 use files::report::Warning;
 
 use render::document::{Document, Table};
@@ -14,7 +15,15 @@ use render::report::fitness;
 /// Describes the result of a search.
 pub fn document(find: &Find) -> Document {
     let mut document = Document::new();
-    document.title(title(find));
+    match describe_failed_control(find) {
+        Some(explanation) => {
+            document.title(NO_ANSWER);
+            document.paragraph(explanation);
+            document.paragraph(title(find));
+        }
+        None => document.title(title(find)),
+    }
+    document.paragraph(fitness::sentence(find.fitness.as_ref()).unwrap_or_default());
     document.table(table(find));
     document.notes(notes(find));
     document
@@ -38,6 +47,33 @@ fn title(find: &Find) -> String {
     format!(
         "The shortest period with {goals}{load}, {from} to {to}, each with {percent} % confidence"
     )
+}
+
+/// The answer if the control broke the goals.
+pub const NO_ANSWER: &str = "No answer: the machine was too late for the search";
+
+/// Explains that the control broke the goals, if it did: nothing is known about the tickers then.
+pub fn describe_failed_control(find: &Find) -> Option<String> {
+    let control = find.failed_control()?;
+    let longest = control.looks.iter().max_by_key(|look| look.period_ns)?;
+    let mut excesses = Vec::new();
+    for (goal, check) in find.goals.iter().zip(&longest.checks) {
+        if check.finding == Some(Finding::Broken) && goal.quantity() != Quantity::PartOfCore {
+            excesses.push(describe_excess(goal, check));
+        }
+    }
+    let example = match excesses.is_empty() {
+        true => String::new(),
+        false => {
+            format!(", at {} since {}", format_period(longest.period_ns), excesses.join(" and "))
+        }
+    };
+    Some(format!(
+        "The control, {}, holds the {} at none of the periods tried{example}. Nothing is known about the tickers: use a quieter \
+         machine, or a goal that the control holds.",
+        control.subject,
+        if find.goals.len() > 1 { "goals" } else { "goal" },
+    ))
 }
 
 /// The period at which the best goals are found, if the search had no limits.
@@ -166,7 +202,6 @@ fn notes(find: &Find) -> Vec<String> {
         ));
     }
     notes.extend(find.max_stall_ns.map(describe_stall));
-    notes.extend(fitness::sentence(find.fitness.as_ref()));
     for Warning { code, message, hint } in &find.warnings {
         notes.push(format!("{code}: {message}; {hint}."));
     }

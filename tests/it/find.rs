@@ -115,6 +115,21 @@ fn unbracketed_goals_name_the_range() {
 }
 
 #[test]
+fn late_control_is_the_answer() {
+    // No thread that sleeps wakes up within 10 ns.
+    let args = ["find", "--subject", "scripted", "--subject", "nanosleep", "--goal", "p50=10ns"];
+    let search = Osjitter::new(args).args(["--from", "1ms", "--max-time", "20s"]);
+    let ran = search.script(&script()).out("found").run().exits(4);
+    assert!(ran.stdout.starts_with("No answer: the machine was too late"), "{}", ran.stdout);
+    assert!(ran.stderr.contains("The control, nanosleep,"), "{}", ran.stderr);
+    let found = found_file(&ran);
+    assert_eq!(found["control"]["subject"], "spin");
+    assert!(!found["control"]["looks"].as_array().unwrap().is_empty());
+    let shown = Osjitter::new(["report"]).args([ran.path("found")]).run().exits(0);
+    assert_eq!(shown.stdout, ran.stdout);
+}
+
+#[test]
 fn undecided_periods_get_more_ticks() {
     // One tick of 50 is late by more than any of the periods, which is exactly the 2 % of the goal:
     // no number of ticks decides that.

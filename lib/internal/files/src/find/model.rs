@@ -14,6 +14,7 @@ use crate::report::check::{
     check_time, require,
 };
 use crate::report::{Host, Load, MAX_NS, MAX_SUBJECTS, Tool, Warning};
+use crate::subjects::{self, SubjectRole};
 use jitterstat::gate::decision::Outcome;
 use jitterstat::stats::{Interval, binomial, quantile};
 
@@ -64,6 +65,10 @@ model! {
         /// Whether the machine was quiet enough to trust the result, judged by a control in the
         /// same rounds; null without a control or a judgement.
         pub fitness: Option<Fitness>,
+        /// The spinning control in the same rounds, each at the longest period that was measured in
+        /// them; null without one.
+        #[serde(default)]
+        pub control: Option<Ticker>,
         /// The load that ran alongside the tickers, with its CPU time; null without a load.
         pub load: Option<Load>,
         /// Warnings to consider before trusting the result.
@@ -368,11 +373,43 @@ impl File for Find {
                 self.check_look(&format!("tickers[{i}].looks[{n}]"), look)?;
             }
         }
+        for (n, look) in self.control.iter().flat_map(|control| &control.looks).enumerate() {
+            self.check_look(&format!("control.looks[{n}]"), look)?;
+        }
         Ok(())
     }
 }
 
 impl Find {
+    /// Returns a control that broke a goal of punctuality at every period, if no ticker held all
+    /// goals at any: then the machine was late, and the search shows nothing about the tickers.
+    #[must_use]
+    pub fn failed_control(&self) -> Option<&Ticker> {
+        let role = |ticker: &Ticker| subjects::find(&ticker.subject).map(|subject| subject.role);
+        let is_competitor =
+            |ticker: &Ticker| matches!(role(ticker), None | Some(SubjectRole::Competitor));
+        let has_answer = |ticker: &Ticker| is_competitor(ticker) && ticker.kept_ns.is_some();
+        // A control that is searched alone is the ticker in question.
+        if !self.tickers.iter().any(is_competitor) || self.tickers.iter().any(has_answer) {
+            return None;
+        }
+        let searched = self.tickers.iter().filter(|ticker| !is_competitor(ticker));
+        searched.chain(&self.control).find(|control| self.is_late_everywhere(control))
+    }
+
+    /// Returns whether the looks of a ticker break a goal of punctuality, and none keeps all of them.
+    fn is_late_everywhere(&self, ticker: &Ticker) -> bool {
+        let findings = |look: &Look| -> Vec<Option<Finding>> {
+            let checks = self.goals.iter().zip(&look.checks);
+            let timed = checks.filter(|(goal, _)| goal.quantity() != Quantity::PartOfCore);
+            timed.map(|(_, check)| check.finding).collect()
+        };
+        let is_broken = |look: &Look| findings(look).contains(&Some(Finding::Broken));
+        let is_kept =
+            |look: &Look| findings(look).iter().all(|finding| *finding == Some(Finding::Kept));
+        ticker.looks.iter().any(is_broken) && !ticker.looks.iter().any(is_kept)
+    }
+
     fn check_look(&self, at: &str, look: &Look) -> CheckResult {
         let [from, to] = self.range_ns;
         check_consistent(

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::file::File as _;
 use crate::gate::limit::RoundTicks;
 use crate::report::{Distribution, Round, Status, Subject, Summary};
 use jitterstat::stats::random::SplitMix64;
@@ -287,4 +288,42 @@ proptest! {
         prop_assert!(low / 1.001 <= limit_ns as f64 && limit_ns as f64 <= high * 1.001);
         prop_assert!(high / low < width * width * 2.0, "{low} {high}");
     }
+}
+
+/// Returns the result of a search with a goal of punctuality and one of cost, whose looks have
+/// these findings, a pair per ticker.
+fn found(tickers: &[(&str, Finding, Finding)], control: Option<Finding>) -> Find {
+    let text = include_str!("../../../../../fuzz/corpus/find/find.json");
+    let mut find = Find::from_json(text).unwrap();
+    find.goals = vec![Goal::new("p99", Some(1e6)).unwrap(), Goal::new("cpu", Some(1.0)).unwrap()];
+    let template = find.tickers[0].clone();
+    let ticker = |name: &str, punctuality: Finding, cost: Finding| {
+        let check = |finding| Check { value: Some(1.0), interval: None, finding: Some(finding) };
+        let look =
+            Look { checks: vec![check(punctuality), check(cost)], ..template.looks[0].clone() };
+        let has_kept = (punctuality, cost) == (Finding::Kept, Finding::Kept);
+        let kept_ns = has_kept.then_some(look.period_ns);
+        Ticker { subject: name.to_owned(), kept_ns, looks: vec![look], ..template.clone() }
+    };
+    find.tickers = tickers.iter().map(|(name, late, cost)| ticker(name, *late, *cost)).collect();
+    find.control = control.map(|finding| ticker("spin", finding, Finding::Broken));
+    find
+}
+
+#[test]
+fn late_control_leaves_no_answer() {
+    use Finding::{Broken, Kept, Open};
+    let failed = |tickers: &[(&str, Finding, Finding)], control| {
+        found(tickers, control).failed_control().map(|control| control.subject.clone())
+    };
+    let late = ("os-interval", Broken, Kept);
+    assert_eq!(failed(&[late, ("nanosleep", Broken, Kept)], None).as_deref(), Some("nanosleep"));
+    assert_eq!(failed(&[late], Some(Broken)).as_deref(), Some("spin"));
+    assert_eq!(failed(&[late], Some(Kept)), None, "the control spins at any cost");
+    assert_eq!(failed(&[late, ("nanosleep", Kept, Broken)], None), None, "cost is no lateness");
+    assert_eq!(failed(&[late, ("nanosleep", Open, Kept)], Some(Open)), None);
+    assert_eq!(failed(&[late], None), None);
+    let answered = [late, ("tokio-interval", Kept, Kept), ("nanosleep", Broken, Kept)];
+    assert_eq!(failed(&answered, Some(Broken)), None, "a ticker has an answer");
+    assert_eq!(failed(&[("nanosleep", Broken, Kept)], Some(Kept)), None, "it is the question");
 }
