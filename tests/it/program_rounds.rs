@@ -23,6 +23,11 @@ impl Home {
     /// Creates a program that runs a round with the shell function `round TICKS`, and
     /// commands for each round over standard input.
     fn new(round_of_stdin: &str) -> Self {
+        Self::with_end(round_of_stdin, "exit 0")
+    }
+
+    /// Like [`Self::new`]; `end` are commands after the last round over standard input.
+    fn with_end(round_of_stdin: &str, end: &str) -> Self {
         let home = Self(tempfile::tempdir().unwrap());
         let text = format!(
             r#"#!/bin/sh
@@ -40,6 +45,7 @@ if [ "$OSJITTER_ROUNDS" = stdin ]; then
     ticks=${{line#ticks=}} ticks=${{ticks%% *}} n=$((n + 1))
     {round_of_stdin}
   done
+  [ $n = 0 ] || {{ {end}; }}
 else
   series "$OSJITTER_TICKS" >"$OSJITTER_OUT"
 fi
@@ -144,8 +150,40 @@ fn failing_rounds_are_explained() {
     }
 }
 
+#[test]
+fn failures_after_last_round_count() {
+    for (end, expected) in [
+        ("echo lost >&2; exit 5", "ended with exit status: 5; stderr: lost"),
+        ("kill -ABRT $$", "ended with signal: 6 (SIGABRT)"),
+    ] {
+        let home = Home::with_end(ROUND, end);
+        let ran = home.run(&home.path("loop"), &[]).exits(4);
+        let subject = program(&ran);
+        let Status::Failed { reason } = subject.status else { panic!("{end}: not failed") };
+        assert!(reason.contains(expected), "{end}: {reason}");
+        assert_eq!(subject.rounds.len(), ROUNDS, "the rounds before it are kept");
+    }
+}
+
+#[test]
+fn left_over_processes_are_reported() {
+    let home = Home::with_end(ROUND, "sleep 1000 & exit 0");
+    let ran = home.run(&home.path("loop"), &[]).exits(0);
+    let report = Report::from_json(&ran.file("report.json")).unwrap();
+    assert!(report.warnings.iter().any(|warning| warning.code == "left-over-processes"));
+}
+
 mod nightly {
     use super::*;
+
+    #[test]
+    #[ignore = "takes the time limit of an exit"]
+    fn programs_that_never_exit_fail() {
+        let home = Home::with_end(ROUND, "sleep 1000");
+        let ran = home.run(&home.path("loop"), &[]).exits(4);
+        let Status::Failed { reason } = program(&ran).status else { panic!("not failed") };
+        assert!(reason.contains("was still running after 10 s and was ended"), "{reason}");
+    }
 
     /// The time limit of a round is more than 10 s.
     #[test]

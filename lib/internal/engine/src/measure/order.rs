@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use jitterstat::stats::random::SplitMix64;
 
-use crate::measure::child::ProgramSession;
+use crate::measure::child::{ProgramSession, RunFailure};
 use crate::measure::concurrent_rounds;
 use crate::measure::late_watch::LateWatch;
 use crate::measure::load::Loads;
 use crate::measure::program::{self, StartupCosts};
 use crate::measure::round::{RoundRequest, RoundResult};
+use crate::measure::round_error::RoundError;
 use crate::measure::why::Profiler;
 use crate::scenario::{self, Plan, Scenario};
 
@@ -123,7 +124,9 @@ pub fn phase_from_draw(period: Duration, draw: u64) -> Duration {
 /// Scenarios that differ only in their CPU run at once. The observer is notified of each round.
 /// Then `keep` receives the result and the index of its scenario in the plan.
 ///
-/// `starts` contains the programs that get their rounds over standard input.
+/// `starts` contains the programs that get their rounds over standard input. If such a program fails
+/// after its last round, this counts as another round of it. Returns the numbers of processes that
+/// these programs left running, by index of the scenario.
 pub fn run(
     plan: &Plan,
     starts: &StartupCosts,
@@ -131,7 +134,7 @@ pub fn run(
     stop: &Arc<AtomicBool>,
     observer: &mut impl Observer,
     mut keep: impl FnMut(usize, RoundResult),
-) {
+) -> BTreeMap<usize, u64> {
     let context = RoundContext {
         plan,
         stop,
@@ -149,7 +152,7 @@ pub fn run(
     };
     for turn in plan_turns {
         if stop.load(Ordering::Relaxed) || observer.should_stop() {
-            return;
+            break;
         }
         let members = runner.members(&turn);
         for &member in &members {
@@ -157,7 +160,7 @@ pub fn run(
         }
         for (&member, outcome) in members.iter().zip(runner.run_turn(&turn, &members)) {
             match outcome {
-                RoundOutcome::Stop => return,
+                RoundOutcome::Stop => return BTreeMap::new(),
                 RoundOutcome::Discard => {}
                 RoundOutcome::Keep(result) => {
                     observer.after_round(&plan.scenarios[member], &result);
@@ -166,6 +169,23 @@ pub fn run(
             }
         }
     }
+    let mut left_over = BTreeMap::new();
+    for (scenario, session) in runner.sessions {
+        // An interrupted program is not expected to exit with 0.
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        match session.finish(stop) {
+            Ok(processes) => drop(left_over.insert(scenario, processes)),
+            Err(RunFailure::Interrupted) => {}
+            Err(failure) => {
+                let result = Err(RoundError::from(failure));
+                observer.after_round(&plan.scenarios[scenario], &result);
+                keep(scenario, result);
+            }
+        }
+    }
+    left_over
 }
 
 /// State that all rounds of a plan share.

@@ -81,9 +81,12 @@ pub fn measure(
 ) -> Report {
     let starts = conditions.starts.clone();
     let mut report = ReportBuilder::new(plan, conditions, listener);
-    order::run(plan, &starts, loads, stop, observer, |scenario, result| {
+    let left_over = order::run(plan, &starts, loads, stop, observer, |scenario, result| {
         report.add(scenario, result)
     });
+    for (scenario, processes) in left_over {
+        report.rounds[scenario].killed_processes += processes;
+    }
     report.finish(stop.load(Ordering::Relaxed))
 }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use files::report::{SubjectSettings, ThreadSettings};
 
-use super::{RunRequest, StartedRun, StderrTail, measuring_command, start_run, watch_exit};
+use super::{
+    KILL_TIMEOUT, RunRequest, StartedRun, StderrTail, measuring_command, start_run, watch_exit,
+};
 use crate::machine::os::{self, ThreadReading};
 use crate::program::Program;
 
@@ -50,6 +52,9 @@ pub fn read_settings(
         while readings.get(1).is_some_and(|(time, _)| *time + WINDOW <= now) {
             readings.pop_front();
         }
+    }
+    if !run.end(KILL_TIMEOUT).ok()?.status.success() {
+        return None;
     }
     let ((first, before), (last, after)) = (readings.front()?, readings.back()?);
     if *first + WINDOW > *last {

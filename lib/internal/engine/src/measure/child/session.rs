@@ -12,15 +12,15 @@ use jitterstat::series::{self, RoundReply, RoundRequest};
 
 use super::{
     CompletedRun, KILL_TIMEOUT, ProgramExit, ProgramFault, ReceiveError, RunFailure, RunGuard,
-    RunRequest, RunStep, StartedRun, StderrQuote, StderrTail, measuring_command, now, receive,
-    spawn_watcher, start_run, watch_exit,
+    RunRequest, RunStep, StartedRun, StderrQuote, StderrTail, hang_timeout, measuring_command, now,
+    receive, spawn_watcher, start_run, watch_exit,
 };
 use crate::machine::os::{self, TreeUsage};
 use crate::program::Program;
 
 /// Maximum number of bytes of a line of standard output that can be a reply.
 const MAX_REPLY_BYTES: usize = 256;
-/// Time for a program to exit by itself after its last round.
+/// Time for a program to exit by itself after a failed or interrupted round.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A reply of a program.
@@ -201,6 +201,33 @@ impl ProgramSession {
         let after = os::ProcessUsage::read(self.run.tree.id());
         let usage = after.zip(before).and_then(|(after, before)| after.since(&before));
         Ok(SessionRound { started, wall, usage })
+    }
+
+    /// Closes standard input after the last round, and waits until the program has exited. Returns
+    /// the number of processes that it left running, and that were killed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the program fails or does not exit in time, or if `stop` is set.
+    pub fn finish(mut self, stop: &AtomicBool) -> Result<u64, RunFailure> {
+        self.requests = None;
+        let limit = hang_timeout(Duration::ZERO);
+        match receive(&self.exited, now(), limit, stop) {
+            // The watcher sends before it ends.
+            Ok(()) | Err(ReceiveError::Disconnected) => {}
+            Err(ReceiveError::Interrupted) => return Err(RunFailure::Interrupted),
+            Err(ReceiveError::TimedOut) => {
+                let program = self.program.text().to_owned();
+                return Err(RunFailure::TimedOut { program, limit, expected: None });
+            }
+        }
+        let failed = |error| RunFailure::from_system(&self.program, RunStep::Run, error);
+        let exit = self.run.end(KILL_TIMEOUT).map_err(failed)?;
+        if !exit.status.success() {
+            let status = exit.status;
+            return Err(self.fail(|stderr| ProgramFault::ExitStatus { status, stderr }));
+        }
+        Ok(exit.usage.killed_processes)
     }
 
     /// Waits for a reply.
