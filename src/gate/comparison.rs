@@ -15,6 +15,7 @@ use engine::scenario::draw_seed;
 use files::fitness::Fitness;
 use files::gate::calibration::Calibration;
 use files::gate::verdict::{self, Mode, PairVerdict};
+use files::report::Change;
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{self, Look, Outcome, Reason, Rules};
 use jitterstat::gate::round::Pair;
@@ -350,6 +351,14 @@ fn judge_test(
         let message = format!("{count} of rounds left out: a side delivered no tick.");
         let hint = "The machine stalled for a whole round: use a quieter one, or longer rounds.";
         gate.warn("no-tick", &message, hint);
+    }
+    if let Some(Change { what, from, to }) = &pairs.setting_change {
+        let count = pluralize(pairs.excluded_pairs, "pair");
+        let message = format!(
+            "{count} of rounds left out: the {what} was changed from {from} to {to}, from outside."
+        );
+        let hint = "Keep other programs from changing settings while osjitter measures.";
+        gate.warn("settings-changed", &message, hint);
     }
     warn_of_few_pairs(verdict.pairs, "rounds", gate);
     gate.report_left_over(pairs.left_over());

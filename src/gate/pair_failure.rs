@@ -2,6 +2,7 @@
 
 use engine::measure::child::RunFailure;
 use engine::measure::round_error::RoundError;
+use files::report::Change;
 
 /// Reason why no further pair is measured.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -12,6 +13,11 @@ pub enum PairFailure {
     /// A round of the subject of a side has no result.
     #[error("{side}: {source}")]
     Round { side: String, source: RoundError },
+    #[error(
+        "{side}: round after round ran with a changed setting: {what} from {from} to {to}",
+        what = .change.what, from = .change.from, to = .change.to
+    )]
+    SettingsChanged { side: String, change: Change },
     #[error("{side}: round after round delivered no tick")]
     NoTicks { side: String },
 }

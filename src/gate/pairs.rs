@@ -20,13 +20,14 @@ use engine::measure::pair_turns::{PairTurn, pair_turns};
 use engine::measure::program::StartupCosts;
 use engine::measure::program_output;
 use engine::measure::round::{MeasuredRound, RoundResult};
+use engine::measure::round_settings::RoundSettings;
 use engine::program::Program;
 use engine::scenario::{Plan, Scenario};
 use engine::subject::RuntimeKind;
 use files::fitness::Tally;
 use files::gate::round_record::RoundRecord;
 use files::gate::verdict::{self, LeftOverProcesses, Mode};
-use files::report::Round;
+use files::report::{Change, Round};
 use files::summary;
 use files::window::TimeInWindow;
 use jitterstat::gate::round::Pair;
@@ -55,6 +56,10 @@ pub struct CollectedPairs {
     pub elapsed: Duration,
     /// Number of pairs left out because one side delivered no tick.
     pub empty_pairs: u64,
+    /// Number of pairs left out because a setting was changed from outside.
+    pub excluded_pairs: u64,
+    /// The first such change.
+    pub setting_change: Option<Change>,
     /// Stalls and machine conditions during the rounds.
     pub tally: Tally,
     /// Number of processes that the program of each side left running, and that were killed.
@@ -188,6 +193,8 @@ struct HalfPair {
     slot: u64,
     /// `None` if no tick was delivered.
     record: Option<RoundRecord>,
+    /// Setting that was changed from outside during the round.
+    change: Option<Change>,
 }
 
 impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
@@ -208,7 +215,17 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
             switches_involuntary: cost.usage.switches_involuntary,
             ..record
         });
-        self.half_pairs[side] = Some(HalfPair { slot, record });
+        self.add_half_pair(side, HalfPair { slot, record, change: None });
+    }
+
+    /// Adds a round of a side during which settings were changed.
+    fn exclude_round(&mut self, side: Side, slot: u64, changes: &[Change]) {
+        let change = changes.first().cloned();
+        self.add_half_pair(side, HalfPair { slot, record: None, change });
+    }
+
+    fn add_half_pair(&mut self, side: Side, half: HalfPair) {
+        self.half_pairs[side] = Some(half);
         if let Some(pair) = self.half_pairs.take_both() {
             self.complete_pair(pair);
         }
@@ -230,6 +247,12 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
 
     fn complete_pair(&mut self, Sides { base, candidate }: Sides<HalfPair>) {
         let candidate_first = candidate.slot < base.slot;
+        if let Some(change) = base.change {
+            return self.record_excluded_pair(Side::Base, change);
+        }
+        if let Some(change) = candidate.change {
+            return self.record_excluded_pair(Side::Candidate, change);
+        }
         match (base.record, candidate.record) {
             (Some(base), Some(candidate)) => {
                 let rounds = Sides { base, candidate };
@@ -261,6 +284,17 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         }
     }
 
+    /// Leaves out a pair during which a setting was changed, whichever side was affected.
+    fn record_excluded_pair(&mut self, side: Side, change: Change) {
+        self.pairs.excluded_pairs += 1;
+        let max_excluded_pairs = MAX_EMPTY_PAIRS + self.pairs.values.len() as u64 / 10;
+        if self.pairs.excluded_pairs > max_excluded_pairs {
+            let (side, change) = (self.test.names[side].clone(), change.clone());
+            self.fail(PairFailure::SettingsChanged { side, change });
+        }
+        self.pairs.setting_change.get_or_insert(change);
+    }
+
     fn fail(&mut self, failure: PairFailure) {
         self.pairs.failure = Some(failure);
         self.is_done = true;
@@ -268,9 +302,12 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
 
     /// Runs the programs of both sides in pairs, each pair in random order.
     fn run_programs(&mut self, programs: &Sides<Program>, stop: &AtomicBool) {
+        // Programs inherit the settings of this thread.
+        let settings = RoundSettings::read();
         for PairTurn { pair, slot, side } in pair_turns(self.test.design.seed) {
             self.progress.show(programs[side].text(), pair);
-            if let Err(failure) = self.run_program_round(side, slot, &programs[side], stop) {
+            let measured = self.run_program_round(side, slot, &programs[side], &settings, stop);
+            if let Err(failure) = measured {
                 // An interrupted program has not failed.
                 if !matches!(failure, RunFailure::Interrupted) {
                     self.pairs.failure = Some(PairFailure::Program(failure));
@@ -289,6 +326,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         side: Side,
         slot: u64,
         program: &Program,
+        settings: &RoundSettings,
         stop: &AtomicBool,
     ) -> Result<(), RunFailure> {
         let request = RunRequest {
@@ -305,7 +343,12 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
             steal_after.zip(steal_before).map(|(after, before)| after.saturating_sub(before));
         let killed_processes = round.usage.map_or(0, |usage| usage.killed_processes);
         let cost = Cost { window_ns, steal_ns, killed_processes, ..Cost::default() };
-        self.add_round(side, slot, (0..).zip(round.series.lateness_ns), &cost);
+        let changes = settings.changes();
+        if changes.is_empty() {
+            self.add_round(side, slot, (0..).zip(round.series.lateness_ns), &cost);
+        } else {
+            self.exclude_round(side, slot, &changes);
+        }
         Ok(())
     }
 
@@ -339,6 +382,9 @@ impl<F: FnMut(&[Pair]) -> bool> Observer for PairCollector<'_, F> {
             }
             // Discard an interrupted round.
             Ok(round) if round.stopped => {}
+            Ok(round) if !round.setting_changes.is_empty() => {
+                self.exclude_round(side, round.slot, &round.setting_changes);
+            }
             Ok(round) => {
                 self.tally_round(scenario, round);
                 let samples = &round.instances[0].samples;

@@ -29,7 +29,7 @@ use engine::measure::load::Loads;
 use engine::measure::order::Observer;
 use engine::measure::program::{DEFAULT_START_TIMEOUT, StartupCosts};
 use engine::measure::record::{self, Conditions, RecordedRound};
-use engine::measure::round::RoundResult;
+use engine::measure::round::{MeasuredRound, RoundResult};
 use engine::scenario::{Plan, Scenario};
 use files::file::File as _;
 use files::fitness::Verdict;
@@ -225,13 +225,16 @@ impl Observer for RunObserver<'_> {
     }
 
     fn after_round(&mut self, scenario: &Scenario, result: &RoundResult) {
-        if let (Some(late), Ok(round)) = (&mut self.late, result) {
+        let has_valid_settings = |round: &MeasuredRound| round.setting_changes.is_empty();
+        if let (Some(late), Ok(round)) = (&mut self.late, result)
+            && has_valid_settings(round)
+        {
             late.add(scenario, round);
         }
         let index = self.scenario_index(scenario);
         match result {
-            // The numbers exclude profiled rounds.
-            Ok(round) if round.diagnosis.is_some() => {
+            // The numbers exclude profiled rounds, and those with changed settings.
+            Ok(round) if round.diagnosis.is_some() || !has_valid_settings(round) => {
                 self.view.finish_round(index, round.index, std::iter::empty());
             }
             Ok(round) => {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cli::exit::{Error, Result};
 use engine::measure::record::RecordedRound;
 use files::file::to_json_line;
-use files::report::{Report, Round};
+use files::report::{ExcludedRound, Report, Round};
 use serde::Serialize;
 
 const SCHEMA: &str = "osjitter.rounds/1";
@@ -24,6 +24,14 @@ enum StreamLine<'a> {
         /// The subject's id, as in the report.
         subject: &'a str,
         round: &'a Round,
+    },
+    /// A round that is part of no number, since a setting was changed from outside.
+    Excluded {
+        /// `osjitter.rounds/1`.
+        schema: &'a str,
+        /// The subject's id, as in the report.
+        subject: &'a str,
+        round: &'a ExcludedRound,
     },
     /// A subject could not be measured, and has no further rounds.
     Failed {
@@ -59,6 +67,9 @@ impl RoundStream {
                 for round in &rounds {
                     self.write(&StreamLine::Round { schema: SCHEMA, subject, round });
                 }
+            }
+            RecordedRound::Excluded(round) => {
+                self.write(&StreamLine::Excluded { schema: SCHEMA, subject, round });
             }
             RecordedRound::Failed(error) => {
                 let reason = &error.to_string();

@@ -246,6 +246,7 @@ pub fn subject(group: &Group<'_>, from_ns: i64, length_ns: i64) -> Subject {
         backend: Some(group.kind.to_owned()),
         cpu: None,
         settings: None,
+        excluded: Vec::new(),
         status: Status::Measured,
         summary: without_cost(summarise(&instances, false), period_ns),
         histogram: Some(histogram::pack(group.waits.iter().map(|wait| wait.lateness_ns()))),

@@ -222,3 +222,50 @@ fn cpus_outside_mask_are_refused() {
         });
     });
 }
+
+/// Binds all threads of a process to a CPU, as `taskset -a -p` does.
+fn bind_process(process: u32, cpu: usize) {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(cpu);
+    for entry in std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten() {
+        let thread = entry.file_name().to_str().and_then(|id| id.parse().ok());
+        let thread = thread.and_then(rustix::thread::Pid::from_raw);
+        // A thread may have exited.
+        let _ = rustix::thread::sched_setaffinity(thread, &cpus);
+    }
+}
+
+#[test]
+fn moved_rounds_are_excluded() {
+    let Some(cpus) = CpuPair::find() else { return };
+    // A busy machine needs longer for a round after the change.
+    for pause_ms in [300, 2_000, 10_000, 50_000] {
+        let args = ["run", "--subject", "os-interval", "--period", "1ms", "--duration", "600s"];
+        let cpu = cpus.first.to_string();
+        let mut running = Osjitter::new(args).args(["--cpu", &cpu]).out("").start();
+        running.says(" ticks: about ");
+        bind_process(running.id(), cpus.second);
+        #[allow(clippy::disallowed_methods, reason = "the command measures during the pause")]
+        std::thread::sleep(std::time::Duration::from_millis(pause_ms));
+        running.signal(rustix::process::Signal::INT);
+        let ran = running.ends().exits(4);
+        schema::valid(&ran.file("report.json"), "report.1");
+        let report = report(&ran);
+        let subject = &report.subjects[0];
+        let Some(excluded) = subject.excluded.last() else { continue };
+        let change = &excluded.changes[0];
+        assert_eq!(change.what, "CPU affinity");
+        assert_eq!(change.from, format!("[{}]", cpus.first));
+        assert_eq!(change.to, format!("[{}]", cpus.second));
+        let recorded: u64 = subject.rounds.iter().map(|round| round.lateness_ns.len() as u64).sum();
+        let summarized = subject.summary.as_ref().map_or(0, |summary| summary.ticks);
+        assert_eq!(recorded, summarized, "excluded rounds are part of no number");
+        let is_warning = |text: &str| text.contains("excluded: the CPU affinity was changed from");
+        assert!(report.warnings.iter().any(|warning| is_warning(&warning.message)));
+        let joined = ran.stdout.replace('\n', " ");
+        assert!(is_warning(&joined), "{joined}");
+        assert!(is_warning(&ran.file("report.html")));
+        return;
+    }
+    panic!("no round ended within 50 s");
+}

@@ -276,6 +276,10 @@ impl Observer for ProofObserver {
     fn should_stop(&self) -> bool {
         self.failure.is_some()
     }
+
+    fn changes_settings(&self) -> bool {
+        true
+    }
 }
 
 fn find_subject<'a>(report: &'a Report, id: &str) -> Option<&'a Subject> {

@@ -308,12 +308,17 @@ fn append(merged: &mut Report, report: &Report) {
 
 /// Appends the rounds of each subject of a report.
 fn append_rounds(merged: &mut Report, report: &Report) {
-    let rounds = merged.subjects.iter().flat_map(|s| &s.rounds);
-    let next_index = rounds.map(|r| r.index.saturating_add(1)).max().unwrap_or(0);
+    let rounds = merged.subjects.iter().flat_map(|s| &s.rounds).map(|round| round.index);
+    let excluded = merged.subjects.iter().flat_map(|s| &s.excluded).map(|round| round.index);
+    let next_index = rounds.chain(excluded).map(|n| n.saturating_add(1)).max().unwrap_or(0);
     let start_ns = merged.duration_ns;
     for subject in &report.subjects {
         let mut subject = subject.clone();
         for round in &mut subject.rounds {
+            round.index = round.index.saturating_add(next_index);
+            round.start_ns = round.start_ns.saturating_add(start_ns);
+        }
+        for round in &mut subject.excluded {
             round.index = round.index.saturating_add(next_index);
             round.start_ns = round.start_ns.saturating_add(start_ns);
         }
@@ -322,6 +327,7 @@ fn append_rounds(merged: &mut Report, report: &Report) {
             continue;
         };
         existing.rounds.append(&mut subject.rounds);
+        existing.excluded.append(&mut subject.excluded);
         if subject.status != Status::Measured {
             existing.status = Status::Partial;
         }

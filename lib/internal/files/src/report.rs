@@ -271,6 +271,18 @@ model! {
         pub to: String,
     }
 
+    /// A round that ran with other settings than the report states.
+    pub struct ExcludedRound {
+        /// Index of the round.
+        pub index: u64,
+        /// Position within the round.
+        pub slot: u64,
+        /// Deadline of its first tick, relative to the start of the run.
+        pub start_ns: u64,
+        /// The settings that were others after the round than before the run.
+        pub changes: Vec<Change>,
+    }
+
     /// A warning to the reader of a file.
     pub struct Warning {
         /// Stable short name.
@@ -314,6 +326,10 @@ model! {
         pub histogram: Option<Histogram>,
         /// The rounds in the order in which they ran.
         pub rounds: Vec<Round>,
+        /// Rounds that are part of no number, since a setting was changed from outside. Their
+        /// indices are missing in `rounds`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub excluded: Vec<ExcludedRound>,
         /// Explanation of its latest ticks, from additional rounds that are not part of any other
         /// number; null without `--why`.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -125,6 +125,7 @@ pub(super) fn subject(id: String, name: &str, period_ns: Option<u64>) -> Subject
         backend: None,
         cpu: None,
         settings: None,
+        excluded: Vec::new(),
         status: Status::Failed { reason: "no sample was taken".to_owned() },
         summary: None,
         histogram: None,

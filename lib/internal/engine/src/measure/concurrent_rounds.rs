@@ -101,6 +101,7 @@ mod tests {
             stop: &stop,
             profiler: None,
             late_watch: None,
+            settings: None,
         };
         measure(scenarios.iter().map(request).collect())
     }

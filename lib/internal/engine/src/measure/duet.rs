@@ -10,6 +10,7 @@ use jitterstat::stats::random::SplitMix64;
 use crate::measure::order::{self, Observer};
 use crate::measure::round::{RoundRequest, RoundResult};
 use crate::measure::round_error::{RoundError, RoundThread};
+use crate::measure::round_settings::RoundSettings;
 use crate::scenario::Scenario;
 
 /// Time to the first deadline, before the random phase. It is sufficient for two threads to create
@@ -34,6 +35,7 @@ pub fn run(
     observer: &mut impl Observer,
 ) {
     let scenarios = [first, second];
+    let settings = RoundSettings::read();
     let mut random = SplitMix64::new(seed);
     for index in 0..rounds {
         if stop.load(Ordering::Relaxed) || observer.should_stop() {
@@ -46,7 +48,14 @@ pub fn run(
         }
         #[allow(clippy::disallowed_methods, reason = "both scenarios start relative to this time")]
         let start = Instant::now() + LEAD_TIME + phase;
-        let round = DuetRound { index, start, half_period: first.period / 2, phase, stop };
+        let round = DuetRound {
+            index,
+            start,
+            half_period: first.period / 2,
+            phase,
+            stop,
+            settings: &settings,
+        };
         let results = measure_both(
             || round.measure(first, first_leads),
             || round.measure(second, !first_leads),
@@ -65,6 +74,7 @@ struct DuetRound<'a> {
     half_period: Duration,
     phase: Duration,
     stop: &'a Arc<AtomicBool>,
+    settings: &'a RoundSettings,
 }
 
 impl DuetRound<'_> {
@@ -82,6 +92,7 @@ impl DuetRound<'_> {
             stop: self.stop,
             profiler: None,
             late_watch: None,
+            settings: Some(self.settings),
         };
         request.measure()
     }
@@ -125,6 +136,7 @@ pub fn busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> Result<Option<
             stop,
             profiler: None,
             late_watch: None,
+            settings: None,
         }
         .measure()?;
         let ticks: u64 = round.instances.iter().map(|i| i.cost_ticks).sum();

@@ -25,6 +25,7 @@ pub mod program_output;
 pub mod record;
 pub mod round;
 pub mod round_error;
+pub mod round_settings;
 mod runtime_load;
 pub mod scratch;
 mod subject_loops;

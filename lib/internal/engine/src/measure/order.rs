@@ -15,6 +15,7 @@ use crate::measure::load::Loads;
 use crate::measure::program::{self, StartupCosts};
 use crate::measure::round::{RoundRequest, RoundResult};
 use crate::measure::round_error::RoundError;
+use crate::measure::round_settings::RoundSettings;
 use crate::measure::why::Profiler;
 use crate::scenario::{self, Plan, Scenario};
 
@@ -30,6 +31,10 @@ pub trait Observer {
     fn after_round(&mut self, scenario: &Scenario, result: &RoundResult);
     /// Returns whether to stop. Called before each round.
     fn should_stop(&self) -> bool {
+        false
+    }
+    /// Returns whether [`Self::before_round`] changes settings, so that each scenario has its own.
+    fn changes_settings(&self) -> bool {
         false
     }
     /// Returns the detection of late ticks for all rounds. Called once.
@@ -144,7 +149,16 @@ pub fn run(
     let sessions = BTreeMap::new();
     let states = vec![ScenarioState::default(); plan.scenarios.len()];
     let groups = scenario::concurrent_groups(&plan.scenarios);
-    let mut runner = PlanRunner { context, groups, starts, sessions, loads, states };
+    let has_own_settings = observer.changes_settings();
+    let mut settings = vec![None; plan.scenarios.len()];
+    if !has_own_settings {
+        let common = RoundSettings::read_with(&plan.tuning);
+        for (scenario, settings) in plan.scenarios.iter().zip(&mut settings) {
+            let bound = scenario.cpu.map(|cpu| common.bound_to(cpu));
+            *settings = Some(bound.unwrap_or_else(|| common.clone()));
+        }
+    }
+    let mut runner = PlanRunner { context, groups, starts, sessions, loads, states, settings };
     let plain_turns = turns(plan.seed, &plan.scenarios);
     let plan_turns: Box<dyn Iterator<Item = Turn>> = match plan.why {
         Some(_) => Box::new(interleave_profiled_turns(plan.seed, plain_turns)),
@@ -198,7 +212,12 @@ struct RoundContext<'a> {
 
 impl RoundContext<'_> {
     /// Returns the round of a scenario in a turn.
-    fn request(&self, turn: &Turn, scenario: usize) -> RoundRequest<'_> {
+    fn request<'b>(
+        &'b self,
+        turn: &Turn,
+        scenario: usize,
+        settings: Option<&'b RoundSettings>,
+    ) -> RoundRequest<'b> {
         let scenario = &self.plan.scenarios[scenario];
         RoundRequest {
             scenario,
@@ -211,6 +230,7 @@ impl RoundContext<'_> {
             stop: self.stop,
             profiler: self.profiler.as_ref().filter(|_| turn.profiled),
             late_watch: self.late_watch.as_ref(),
+            settings,
         }
     }
 }
@@ -226,6 +246,9 @@ struct PlanRunner<'a> {
     loads: &'a mut Loads,
     /// States by index of the scenario.
     states: Vec<ScenarioState>,
+    /// Settings of the measuring thread by index of the scenario; `None` before the first round of a
+    /// scenario with its own.
+    settings: Vec<Option<RoundSettings>>,
 }
 
 /// Facts about a scenario that exclude its later rounds.
@@ -266,7 +289,8 @@ impl PlanRunner<'_> {
         if leader.cpu.is_none() {
             return members.iter().map(|_| self.run_round(turn)).collect();
         }
-        let requests = members.iter().map(|&i| self.context.request(turn, i)).collect();
+        let request = |&i: &usize| self.context.request(turn, i, self.settings[i].as_ref());
+        let requests = members.iter().map(request).collect();
         let measure = || concurrent_rounds::measure(requests);
         let results = self.loads.during(&leader.load, members.len(), measure);
         let mut outcomes = Vec::with_capacity(results.len());
@@ -302,7 +326,8 @@ impl PlanRunner<'_> {
     /// A program that gets its rounds over standard input is started for the first one, and kept
     /// for the next one unless it failed. Its profiled rounds are processes of their own.
     fn measure_round(&mut self, turn: &Turn) -> RoundResult {
-        let round = self.context.request(turn, turn.scenario);
+        let settings = self.settings[turn.scenario].get_or_insert_with(RoundSettings::read);
+        let round = self.context.request(turn, turn.scenario, Some(settings));
         let scenario = round.scenario;
         let program = scenario.subject.program();
         let start_timeout = self.starts.session_timeout(turn.scenario).filter(|_| !turn.profiled);

@@ -8,7 +8,8 @@ use files::compare::compare_cpus;
 use files::fitness::{Fitness, Tally};
 use files::histogram;
 use files::report::{
-    self, Change, Clock, Host, Report, Round, SCHEMA, Status, Subject, Summary, Warning,
+    self, Change, Clock, ExcludedRound, Host, Report, Round, SCHEMA, Status, Subject, Summary,
+    Warning,
 };
 use files::round_costs::RoundCost;
 use files::settings;
@@ -33,6 +34,7 @@ use crate::subject::RuntimeKind;
 use cli::exit;
 use cli::time::format_time;
 use cli::units::{format_exact_ns, to_ns};
+use cli::words::pluralize;
 
 /// Applies the settings of a plan. Returns all changes, including those that subjects make.
 ///
@@ -62,6 +64,7 @@ pub struct Conditions {
 pub enum RecordedRound<'a> {
     /// Entries of the report, one per instance.
     Rounds(Vec<Round>),
+    Excluded(&'a ExcludedRound),
     Failed(&'a RoundError),
 }
 
@@ -123,11 +126,27 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
             ..round
         });
         match result {
-            Ok(round) if round.diagnosis.is_some() => {
+            Ok(round) if round.diagnosis.is_some() && round.setting_changes.is_empty() => {
                 self.rounds[scenario_index].killed_processes += round.cost.killed_processes;
                 if let Some(diagnosis) = &mut self.rounds[scenario_index].diagnosis {
                     diagnosis.add(&round, self.started);
                 }
+            }
+            Ok(round) if !round.setting_changes.is_empty() => {
+                let first = round.instances.first().map(|instance| instance.start);
+                let start = first.map(|start| start.saturating_duration_since(self.started));
+                let excluded = ExcludedRound {
+                    index: round.index,
+                    slot: round.slot,
+                    start_ns: start.map_or(0, to_ns),
+                    changes: round.setting_changes,
+                };
+                if let Some(listener) = &mut self.listener {
+                    let id = &self.plan.scenarios[scenario_index].id;
+                    listener(id, RecordedRound::Excluded(&excluded));
+                }
+                self.rounds[scenario_index].killed_processes += round.cost.killed_processes;
+                self.rounds[scenario_index].excluded.push(excluded);
             }
             Ok(round) => {
                 let scenario = &self.plan.scenarios[scenario_index];
@@ -169,6 +188,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         warnings.extend(window_warnings(self.plan, &starts, &self.rounds));
         warnings.extend(single_tick_warnings(self.plan, &self.rounds));
         warnings.extend(left_over_warnings(self.plan, &self.rounds));
+        warnings.extend(exclusion_warnings(self.plan, &self.rounds));
         let mut report = Report {
             schema: SCHEMA.to_owned(),
             tool: host::tool(),
@@ -262,6 +282,8 @@ struct ScenarioRounds {
     measured: u64,
     /// Number of processes that the program left running, and that were killed.
     killed_processes: u64,
+    /// Rounds during which a setting changed.
+    excluded: Vec<ExcludedRound>,
     /// Whether no round was stopped.
     complete: bool,
     error_bound_ns: u64,
@@ -281,6 +303,7 @@ impl ScenarioRounds {
             pool: None,
             measured: 0,
             killed_processes: 0,
+            excluded: Vec::new(),
             complete,
             error_bound_ns: 0,
             keep_all,
@@ -345,9 +368,14 @@ fn report_subject(
     let has_runtime = scenario.runtime.is_some();
     let kept = &rounds.kept;
     let (summary, histogram) = rounds.summary(has_runtime).unzip();
-    let complete = rounds.measured == scenario.rounds() && rounds.complete;
+    let total = rounds.measured + rounds.excluded.len() as u64;
+    let complete = total >= scenario.rounds() && rounds.complete;
     let status = match failure {
         Some(error) => Status::Failed { reason: error.to_string() },
+        None if rounds.measured == 0 && !rounds.excluded.is_empty() => {
+            let changes = describe_changes(&rounds.excluded);
+            Status::Failed { reason: format!("every round is excluded: {changes}") }
+        }
         None if complete => Status::Measured,
         None => Status::Partial,
     };
@@ -365,6 +393,7 @@ fn report_subject(
         backend: kept.first().and_then(|r| r.backend.clone()),
         cpu: scenario.cpu.map(|cpu| cpu as u64),
         settings: None,
+        excluded: rounds.excluded.clone(),
         status,
         summary,
         histogram,
@@ -528,6 +557,40 @@ fn left_over_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
         }
     }
     warnings
+}
+
+/// Returns warnings for subjects with rounds during which a setting changed.
+fn exclusion_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for (scenario, rounds) in plan.scenarios.iter().zip(rounds) {
+        if rounds.excluded.is_empty() {
+            continue;
+        }
+        let (count, id) = (pluralize(rounds.excluded.len() as u64, "round"), &scenario.id);
+        let changes = describe_changes(&rounds.excluded);
+        warnings.push(Warning {
+            code: "settings-changed".to_owned(),
+            message: format!("{count} of {id} excluded: {changes}"),
+            hint: "keep other programs from changing settings while osjitter measures".to_owned(),
+        });
+    }
+    warnings
+}
+
+/// Describes the changes of settings of several rounds, each once.
+fn describe_changes(rounds: &[ExcludedRound]) -> String {
+    const MAX_DESCRIBED: usize = 4;
+    let mut described: Vec<String> = Vec::new();
+    for Change { what, from, to } in rounds.iter().flat_map(|round| &round.changes) {
+        let text = format!("the {what} was changed from {from} to {to}");
+        if !described.contains(&text) {
+            described.push(text);
+        }
+    }
+    let others = described.len().saturating_sub(MAX_DESCRIBED);
+    described.truncate(MAX_DESCRIBED);
+    let rest = if others > 0 { format!(", and {others} more") } else { String::new() };
+    described.join(", ") + &rest
 }
 
 /// Returns warnings about the trustworthiness of the results.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use files::report::Change;
 use jitterstat::recorder::{RawSample, Recorder};
 use jitterstat::sample::{Grid, RoundSamples, Wakeup};
 use tach::{Anchor, Conversion};
@@ -18,6 +19,7 @@ use crate::measure::late_watch::{LateWatch, RoundWatch};
 use crate::measure::long_wait::LongWait;
 use crate::measure::program::{self, MeasuredProgram};
 use crate::measure::round_error::RoundError;
+use crate::measure::round_settings::RoundSettings;
 use crate::measure::runtime_load::LoadCpuTime;
 use crate::measure::subject_loops::SubjectLoops;
 use crate::measure::tick_loop::{RawRound, Recording, RoundSetup};
@@ -51,6 +53,8 @@ pub struct MeasuredRound {
     /// Diagnosis of late ticks, if the round was profiled. A profiled round is excluded from all
     /// other results.
     pub diagnosis: Option<RoundDiagnosis>,
+    /// Settings that were others after the round than expected. The round is excluded then.
+    pub setting_changes: Vec<Change>,
 }
 
 /// A measured round, or the reason why there is none.
@@ -96,6 +100,8 @@ pub struct RoundRequest<'a> {
     pub profiler: Option<&'a Profiler>,
     /// Detection of late ticks during the round.
     pub late_watch: Option<&'a Arc<LateWatch>>,
+    /// Settings of the measuring thread, which are verified after the round.
+    pub settings: Option<&'a RoundSettings>,
 }
 
 impl RoundRequest<'_> {
@@ -105,6 +111,12 @@ impl RoundRequest<'_> {
     ///
     /// Returns the reason if the round cannot be measured.
     pub fn measure(self) -> RoundResult {
+        let settings = self.settings;
+        let round = self.measure_unverified()?;
+        Ok(verified(round, settings))
+    }
+
+    fn measure_unverified(self) -> RoundResult {
         match &self.scenario.subject {
             Target::Program(program) => {
                 let profiled = self.profiler.map(|profiler| (profiler, self.index));
@@ -162,6 +174,7 @@ impl RoundRequest<'_> {
             }),
             stopped: raw.recordings.iter().any(|recording| recording.stopped),
             diagnosis,
+            setting_changes: Vec::new(),
         })
     }
 
@@ -235,7 +248,7 @@ impl RoundRequest<'_> {
     ) -> RoundResult {
         let grid = self.grid();
         let measured = program::measure_session_round(program, session, grid, self.stop)?;
-        Ok(self.program_round(measured))
+        Ok(verified(self.program_round(measured), self.settings))
     }
 
     fn program_round(&self, measured: MeasuredProgram) -> MeasuredRound {
@@ -250,6 +263,7 @@ impl RoundRequest<'_> {
             clock: None,
             stopped: false,
             diagnosis,
+            setting_changes: Vec::new(),
         }
     }
 
@@ -293,8 +307,15 @@ impl RoundRequest<'_> {
             diagnosis: self
                 .profiler
                 .map(|_| RoundDiagnosis::unavailable(self.index, &Unavailable::NoThreads)),
+            setting_changes: Vec::new(),
         })
     }
+}
+
+/// Returns a round with the settings that have changed, as seen by the thread that measured it.
+fn verified(round: MeasuredRound, settings: Option<&RoundSettings>) -> MeasuredRound {
+    let setting_changes = settings.map(RoundSettings::changes).unwrap_or_default();
+    MeasuredRound { setting_changes, ..round }
 }
 
 /// Maximum difference between the counter and the kernel's clock over a round, in addition to
@@ -387,6 +408,7 @@ mod tests {
                 stop: &stop,
                 profiler: None,
                 late_watch: None,
+                settings: None,
             };
             let before = os::usage().cpu_ns;
             let cost = round.measure().unwrap().cost;
@@ -495,6 +517,7 @@ mod tests {
             stop: &stop,
             profiler: None,
             late_watch: None,
+            settings: None,
         };
         BURNT_NS.take();
         let round =
@@ -577,6 +600,7 @@ mod tests {
                 stop: &stop,
                 profiler: None,
                 late_watch: None,
+                settings: None,
             }
         };
         for run_round in [run_on_thread::<PanickingTicker>, run_on_tokio::<PanickingTicker>] {

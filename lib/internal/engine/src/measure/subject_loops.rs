@@ -121,6 +121,7 @@ mod tests {
             stop: &stop,
             profiler: None,
             late_watch: None,
+            settings: None,
         };
         let round = request.measure_subject(ADDED.wait_kind, loops.run_round).unwrap();
         assert_eq!(round.backend.as_deref(), Some("added"));

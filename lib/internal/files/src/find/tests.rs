@@ -50,6 +50,7 @@ fn simulate(
         backend: None,
         cpu: None,
         settings: None,
+        excluded: Vec::new(),
         status: Status::Measured,
         summary: Some(Summary { lateness_ns: Distribution::default(), ..Summary::default() }),
         histogram: None,

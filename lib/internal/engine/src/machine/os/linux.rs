@@ -227,6 +227,11 @@ pub fn inherited_rss() -> u64 {
     read_kib("/proc/self/status", "VmHWM:").unwrap_or(0)
 }
 
+/// Returns whether memory of this process is locked.
+pub fn has_locked_memory() -> bool {
+    read_kib("/proc/self/status", "VmLck:").is_some_and(|bytes| bytes > 0)
+}
+
 /// Reads a value in KiB and converts it to bytes.
 fn read_kib(file: &str, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(file).ok()?;

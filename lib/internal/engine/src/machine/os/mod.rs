@@ -20,7 +20,7 @@
 //!   of a running program;
 //! - `ProcessUsage`: resources that a running program and its processes have used so far;
 //! - `Scheduling`: how the calling thread is scheduled, to be put back;
-//! - `lock_memory()`, `unlock_memory()`, `available_memory()`, `limit_heap_growth()`;
+//! - `lock_memory()`, `unlock_memory()`, `has_locked_memory()`, `available_memory()`, `limit_heap_growth()`;
 //! - `inherited_rss()`: memory of this process that a program it starts counts as its own;
 //! - `effective_user()`: the user with whose permissions this process runs, on Unix;
 //! - `open_regular(path)`: opens an untrusted file without following a link and without blocking;

@@ -95,6 +95,10 @@ pub fn inherited_rss() -> u64 {
 
 pub fn limit_heap_growth() {}
 
+pub fn has_locked_memory() -> bool {
+    false
+}
+
 pub fn lock_memory() -> io::Result<()> {
     unsupported()
 }

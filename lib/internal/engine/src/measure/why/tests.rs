@@ -125,6 +125,7 @@ fn measure_round<C: Cause>(profiler: &Profiler, index: u64) -> RoundDiagnosis {
         stop: &stop,
         profiler: Some(profiler),
         late_watch: None,
+        settings: None,
     };
     let round = request.measure_subject(WaitKind::Timer, run_on_tokio::<DelayedInterval<C>>);
     let round = round.expect("the round can be measured");

@@ -1,0 +1,187 @@
+//! The settings with which a round has to run, which are verified after it.
+//!
+//! Another program, an administrator or the kernel can change them at any time: `taskset -a`, a
+//! cpuset, `chrt`, a daemon that sets the governor, or a counter that the kernel no longer trusts. A
+//! round with other settings than those of the report is not evidence about them, so it is excluded.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use cli::units::{format_exact_ns, to_ns};
+use files::report::{Change, ThreadSettings};
+
+use crate::machine::os::{self, Sched};
+use crate::machine::tuning;
+
+const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// Settings of the calling thread, its process and the machine, as far as they are known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RoundSettings {
+    thread: ThreadSettings,
+    has_locked_memory: bool,
+    clock_source: Option<String>,
+    /// Governors of the CPUs on which the thread may run.
+    governors: Option<BTreeSet<String>>,
+}
+
+impl RoundSettings {
+    /// Reads the settings.
+    pub fn read() -> Self {
+        let thread = os::own_settings();
+        let governors = thread.affinity.as_deref().and_then(read_governors);
+        Self {
+            thread,
+            has_locked_memory: os::has_locked_memory(),
+            clock_source: read(CLOCK_SOURCE),
+            governors,
+        }
+    }
+
+    /// Reads the settings, with those that the plan of a run has applied: a change in between counts
+    /// as one of the first round.
+    pub fn read_with(tuning: &tuning::Settings) -> Self {
+        let mut settings = Self::read();
+        if let Some(cpu) = tuning.cpu {
+            settings = settings.bound_to(cpu);
+        }
+        let thread = &mut settings.thread;
+        if let Some(slack) = tuning.timer_slack {
+            thread.timer_slack_ns = Some(to_ns(slack));
+        }
+        if let Some(class) = tuning.sched {
+            thread.sched = Some(class.to_string());
+            // Real-time threads have no slack.
+            thread.timer_slack_ns = thread.timer_slack_ns.filter(|_| class == Sched::Other);
+        }
+        settings.has_locked_memory |= tuning.mlock;
+        settings
+    }
+
+    /// Returns the settings of a thread that is bound to a CPU, and otherwise has these.
+    pub fn bound_to(&self, cpu: usize) -> Self {
+        let thread = ThreadSettings { affinity: Some(vec![cpu]), ..self.thread.clone() };
+        Self { thread, governors: read_governors(&[cpu]), ..self.clone() }
+    }
+
+    /// Returns the differences of the current settings from these, as far as both are known.
+    pub fn changes(&self) -> Vec<Change> {
+        self.differences(&Self::read())
+    }
+
+    fn differences(&self, now: &Self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let mut compare = |what: &str, from: Option<String>, to: Option<String>| {
+            if let (Some(from), Some(to)) = (from, to)
+                && from != to
+            {
+                changes.push(Change { what: what.to_owned(), from, to });
+            }
+        };
+        let cpus =
+            |settings: &Self| settings.thread.affinity.as_ref().map(|cpus| format!("{cpus:?}"));
+        compare("CPU affinity", cpus(self), cpus(now));
+        compare("scheduling class", self.thread.sched.clone(), now.thread.sched.clone());
+        let nice = |settings: &Self| settings.thread.nice.map(|nice| nice.to_string());
+        compare("nice value", nice(self), nice(now));
+        let slack = |settings: &Self| settings.thread.timer_slack_ns.map(format_exact_ns);
+        compare("timer slack", slack(self), slack(now));
+        if self.has_locked_memory {
+            let memory = |is_locked| Some(if is_locked { "locked" } else { "pageable" }.to_owned());
+            compare("memory", memory(true), memory(now.has_locked_memory));
+        }
+        compare("clock source", self.clock_source.clone(), now.clock_source.clone());
+        let governors = |settings: &Self| {
+            let names = settings.governors.as_ref()?.iter().map(String::as_str);
+            Some(names.collect::<Vec<_>>().join(", "))
+        };
+        compare("CPU governor", governors(self), governors(now));
+        changes
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// Reads the governors of CPUs; `None` if the first one has none.
+fn read_governors(cpus: &[usize]) -> Option<BTreeSet<String>> {
+    let governor =
+        |cpu: &usize| read(&format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"));
+    governor(cpus.first()?)?;
+    Some(cpus.iter().filter_map(governor).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_changed_setting_is_named() {
+        let thread = ThreadSettings {
+            affinity: Some(vec![1]),
+            sched: Some("fifo:50".to_owned()),
+            nice: Some(0),
+            timer_slack_ns: Some(50_000),
+            ..ThreadSettings::default()
+        };
+        let expected = RoundSettings {
+            thread,
+            has_locked_memory: true,
+            clock_source: Some("tsc".to_owned()),
+            governors: Some(["performance".to_owned()].into()),
+        };
+        assert_eq!(expected.differences(&expected), []);
+        let thread = ThreadSettings {
+            affinity: Some(vec![0, 1]),
+            sched: Some("other".to_owned()),
+            nice: Some(10),
+            timer_slack_ns: Some(1),
+            ..ThreadSettings::default()
+        };
+        let now = RoundSettings {
+            thread,
+            has_locked_memory: false,
+            clock_source: Some("hpet".to_owned()),
+            governors: Some(["performance".to_owned(), "powersave".to_owned()].into()),
+        };
+        let shown: Vec<String> = expected
+            .differences(&now)
+            .iter()
+            .map(|change| format!("{}: {} -> {}", change.what, change.from, change.to))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "CPU affinity: [1] -> [0, 1]",
+                "scheduling class: fifo:50 -> other",
+                "nice value: 0 -> 10",
+                "timer slack: 50us -> 1ns",
+                "memory: locked -> pageable",
+                "clock source: tsc -> hpet",
+                "CPU governor: performance -> performance, powersave",
+            ]
+        );
+        let unknown = RoundSettings { has_locked_memory: true, ..RoundSettings::default() };
+        assert_eq!(expected.differences(&unknown), []);
+        assert_eq!(unknown.differences(&RoundSettings { has_locked_memory: true, ..now }), []);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn bound_thread_differs_in_affinity() {
+        let free = RoundSettings::read();
+        let allowed = os::affinity().unwrap();
+        let cpu = allowed[0];
+        let [bound, free_changes] = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                os::bind(&[cpu]).unwrap();
+                [free.bound_to(cpu).changes(), free.changes()]
+            });
+            thread.join().unwrap()
+        });
+        assert_eq!(bound, []);
+        let has_changed = free_changes.iter().any(|change| change.what == "CPU affinity");
+        assert_eq!(has_changed, allowed.len() > 1, "{free_changes:?}");
+    }
+}
