@@ -191,10 +191,17 @@ fn unjudged_row(bench: &UnjudgedBench, class: &str) -> UnjudgedRow {
     }
 }
 
-/// Suggests how many pairs would decide an inconclusive verdict.
+/// Suggests what would decide an inconclusive verdict: other numbers if all were zero, or more pairs.
 fn runs_advice(verdict: &RunsVerdict) -> Option<String> {
     if verdict.verdict != Outcome::Inconclusive || verdict.pairs == 0 {
         return None;
+    }
+    if verdict.metrics.is_empty() {
+        return Some(
+            "the runs ended early, because more of them would not change that; give the benchmarks more to \
+             do, or judge another of their numbers with --metric"
+                .to_owned(),
+        );
     }
     let open = verdict.metrics.iter().filter(|metric| metric.judged.is_inconclusive());
     let pairs = open.filter_map(|metric| metric.pairs_to_decide).max()?;

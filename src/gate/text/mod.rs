@@ -200,19 +200,24 @@ pub fn verdict_sentence(verdict: &Verdict, sections: &[Section]) -> String {
     text + &advice
 }
 
-/// Names the benchmarks that were not judged, the first ones if they are many.
+/// Names the benchmarks that were not judged, the first ones if they are many. Without any that was
+/// judged, their reasons are those of the verdict.
 fn unjudged_names(sections: &[Section]) -> String {
     const MAX_NAMES: usize = 4;
     let rows = sections.iter().flat_map(|section| &section.unjudged);
+    if sections.iter().all(|section| section.rows.is_empty()) {
+        let reason = |row: &UnjudgedRow| format!("{} ({})", row.name, row.explanation);
+        let reasons: Vec<String> = rows.map(reason).collect();
+        let others = if reasons.len() > MAX_NAMES { " and others" } else { "" };
+        let listed = reasons[..reasons.len().min(MAX_NAMES)].join(", ");
+        return format!(": nothing could be judged: {listed}{others}");
+    }
     let names: Vec<&str> =
         rows.filter(|row| !row.is_allowed).map(|row| row.name.as_str()).collect();
     let count = pluralize(names.len() as u64, "benchmark");
     let listed = names[..names.len().min(MAX_NAMES)].join(", ");
     let others = if names.len() > MAX_NAMES { " and others" } else { "" };
-    match names.len() {
-        0 => ": no benchmark was judged".to_owned(),
-        _ => format!(": {count} not judged: {listed}{others}"),
-    }
+    format!(": {count} not judged: {listed}{others}")
 }
 
 /// Returns the remedy for a reason, for an inconclusive answer without advice of its own.
