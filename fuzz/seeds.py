@@ -251,7 +251,7 @@ def write_seeds(home):
 
     # Outputs of benchmarks.
     outputs = ROOT / "lib/internal/engine/src/measure/benches/fixtures"
-    for name in ("criterion-sample.json", "go.txt", "hyperfine.json", "libtest.txt"):
+    for name in sorted(path.name for path in outputs.iterdir()):
         write_seed("bench_output", name, (outputs / name).read_bytes())
 
     # Arguments.

@@ -26,5 +26,9 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
         Ok(()) => is_accepted = true,
         Err(error) => reasons += &error.to_string(),
     }
+    match costs.measure("pytest report", || benches::parse_pytest_report(bytes)) {
+        Ok(()) => is_accepted = true,
+        Err(error) => reasons += &error.to_string(),
+    }
     if is_accepted { Ok(()) } else { Err(Error::usage(reasons)) }
 }

@@ -346,8 +346,14 @@ impl RunComparison {
         gate.verdict.warnings.extend(plan.steadier_metric(&runs.values, &metrics));
         for name in plan.remove_zeros(&mut metrics) {
             let allowed = self.allows_unjudged(&name);
-            let (reason, side, numbers) = (UnjudgedReason::Zero, None, Vec::new());
-            unjudged.push(UnjudgedBench { name, reason, side, numbers, allowed });
+            unjudged.push(UnjudgedBench {
+                name,
+                reason: UnjudgedReason::Zero,
+                side: None,
+                numbers: Vec::new(),
+                message: None,
+                allowed,
+            });
         }
         let is_complete = !metrics.is_empty() && unjudged.iter().all(|bench| bench.allowed);
         let (outcome, reason) = match looks.outcome() {

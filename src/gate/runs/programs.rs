@@ -461,9 +461,18 @@ fn pair_metrics(sides: &Sides<ResolvedRun>) -> ResolvedMetrics {
     let mut resolved = ResolvedMetrics::default();
     for name in metrics.chain(unjudged).filter(|name| seen.insert(name.as_str())) {
         let found = sides.as_ref().map(|run| FoundMetric::find(run, name));
-        let unjudged = |reason: UnjudgedReason, side: Option<&str>, numbers: &[String]| {
-            let (name, side, numbers) = (name.clone(), side.map(str::to_owned), numbers.to_vec());
-            UnjudgedBench { name, reason, side, numbers, allowed: false }
+        let unjudged = |reason: UnjudgedReason, side: Option<&str>| UnjudgedBench {
+            name: name.clone(),
+            reason,
+            side: side.map(str::to_owned),
+            numbers: Vec::new(),
+            message: None,
+            allowed: false,
+        };
+        let unjudged_number = |number: &UnjudgedNumber, side: Option<&str>| UnjudgedBench {
+            numbers: number.numbers.clone(),
+            message: number.message.clone(),
+            ..unjudged(number.reason, side)
         };
         let bench = match (found.base, found.candidate) {
             (Some(FoundMetric::Judged(a)), Some(FoundMetric::Judged(b))) => {
@@ -471,19 +480,19 @@ fn pair_metrics(sides: &Sides<ResolvedRun>) -> ResolvedMetrics {
                     resolved.metrics.push(b.clone());
                     continue;
                 }
-                unjudged(UnjudgedReason::OtherUnit, None, &[])
+                unjudged(UnjudgedReason::OtherUnit, None)
             }
-            (_, None) => unjudged(UnjudgedReason::OneSide, Some("a"), &[]),
-            (None, _) => unjudged(UnjudgedReason::OneSide, Some("b"), &[]),
+            (_, None) => unjudged(UnjudgedReason::OneSide, Some("a")),
+            (None, _) => unjudged(UnjudgedReason::OneSide, Some("b")),
             (Some(FoundMetric::Unjudged(a)), Some(FoundMetric::Judged(_))) => {
-                unjudged(a.reason, Some("a"), &a.numbers)
+                unjudged_number(a, Some("a"))
             }
             (Some(FoundMetric::Unjudged(a)), Some(FoundMetric::Unjudged(b)))
                 if a.reason == b.reason =>
             {
-                unjudged(b.reason, None, &b.numbers)
+                unjudged_number(b, None)
             }
-            (_, Some(FoundMetric::Unjudged(b))) => unjudged(b.reason, Some("b"), &b.numbers),
+            (_, Some(FoundMetric::Unjudged(b))) => unjudged_number(b, Some("b")),
         };
         resolved.unjudged.push(bench);
     }

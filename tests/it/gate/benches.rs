@@ -46,15 +46,17 @@ fn benches_of_criterion_are_judged() {
         ("sum", 400.0, 400.0, Outcome::Pass),
     ];
     assert_eq!(outcomes(found), expected, "{}", gate.ran.stdout);
-    assert!(found.metrics.iter().all(|m| m.unit == "ns" && m.values.len() == 24));
-    assert!(gate.ran.stdout.contains("3.00 ns"), "{}", gate.ran.stdout);
+    // The files of Criterion do not state a unit.
+    assert!(found.metrics.iter().all(|m| m.unit.is_empty() && m.values.len() == 24));
+    assert!(!gate.ran.stdout.contains(" ns"), "{}", gate.ran.stdout);
     let arguments = std::fs::read_to_string(pair.path("arguments")).unwrap();
     let flags = "--bench --noplot --warm-up-time 0.01 --measurement-time 0.03 --sample-size 10 --nresamples 100";
     assert!(arguments.lines().all(|line| line == flags), "{arguments}");
 
     let tolerance = ["--tolerance", "parse/json=5=12%"];
     pair.gate(&[&["--metric", "criterion"][..], &tolerance].concat()).exits(0);
-    pair.gate(&["--metric", "criterion", "--floor", "1ms"]).exits(0);
+    // A floor is a time, so it does not apply to numbers without a unit.
+    pair.gate(&["--metric", "criterion", "--floor", "1ms"]).exits(1);
     let group = ["--tolerance", "1%", "--tolerance", "parse=12%"];
     let gate = pair.gate(&[&["--metric", "criterion"][..], &group].concat()).exits(0);
     let tolerated: Vec<String> =
@@ -189,8 +191,9 @@ fn other_numbers_are_judged_by_direction() {
     let gate = ScriptPair::new(&throughput("100"), &throughput("125"))
         .gate(&["--metric", "criterion.throughput"])
         .exits(1);
-    assert_eq!(outcomes(runs(&gate)), [("sum:throughput", 1e10, 8e9, Outcome::Regressed)]);
-    assert!(gate.ran.stdout.contains("bytes/s"), "{}", gate.ran.stdout);
+    // Without a unit of its time, a throughput has none.
+    assert_eq!(outcomes(runs(&gate)), [("sum:throughput", 10.0, 8.0, Outcome::Regressed)]);
+    assert!(!gate.ran.stdout.contains("bytes"), "{}", gate.ran.stdout);
 }
 
 #[test]
@@ -211,6 +214,10 @@ fn times_of_zero_are_not_judged() {
         .gate(&["--metric", "go", "--allow-unjudged", "Benchmark"])
         .exits(0);
     assert_eq!((runs(&gate).metrics.len(), gate.verdict().verdict), (0, Outcome::Inconclusive));
+    let sentence = gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let reason = "inconclusive: nothing could be judged: BenchmarkA (all its values are zero), BenchmarkB (all its values are zero); \
+                  the runs ended early";
+    assert!(sentence.contains(reason) && !sentence.contains("--allow-unjudged"), "{sentence}");
 }
 
 #[test]
@@ -359,6 +366,164 @@ fn decided_benches_leave_later_pairs() {
     assert_eq!(lengths(&gate), expected, "{}", gate.ran.stdout);
     let arguments = std::fs::read_to_string(pair.path("arguments")).unwrap();
     assert_eq!(arguments, "--bench\n".repeat(2 * 37));
+}
+
+/// A script that writes the file of Google Benchmark. Entries are in addition to their name.
+fn google_benchmark(entries: &[(&str, &str)]) -> String {
+    let entry = |(name, values): &(&str, &str)| {
+        format!(r#"{{"run_name":"{name}","run_type":"iteration",{values}}}"#)
+    };
+    let entries: Vec<String> = entries.iter().map(entry).collect();
+    format!(
+        "[ $BENCHMARK_OUT_FORMAT = json ] && [ $BENCHMARK_REPETITIONS = 3 ] && cat >\"$BENCHMARK_OUT\" <<'END'\n\
+         {{\"benchmarks\":[{}]}}\nEND\necho \"$BENCHMARK_FILTER\" >>\"$HOME_OF_TEST/filters\"\n",
+        entries.join(",")
+    )
+}
+
+#[test]
+fn benches_of_google_benchmark_are_judged() {
+    let suite = |real: &str, cpu: &str, hits: &str, skipped: &str| {
+        let times =
+            format!(r#""real_time":{real},"cpu_time":{cpu},"time_unit":"us","hits":{hits}"#);
+        let noise = times.replace(real, "9999").replace(cpu, "9999");
+        google_benchmark(&[
+            ("BM_a", &times),
+            ("BM_a", &noise),
+            ("BM_a", &noise),
+            ("BM_skip", skipped),
+            ("BM_nan", r#""real_time":NaN,"time_unit":"us""#),
+        ])
+    };
+    let failed = r#""error_occurred":true,"error_message":"no\nGPU""#;
+    let pair = ScriptPair::new(
+        &suite("4", "3", "7", failed),
+        &suite("5", "3", "8", r#""skipped":true,"skip_message":"no AVX""#),
+    );
+    let gate = pair.gate(&["--metric", "google-benchmark"]).exits(1);
+    assert_eq!(outcomes(runs(&gate)), [("BM_a", 4000.0, 5000.0, Outcome::Regressed)]);
+    assert_eq!(runs(&gate).metrics[0].unit, "ns");
+    let expected = [
+        "BM_nan: its number is negative or not finite",
+        "BM_skip: in B, its harness skipped it: no AVX",
+    ];
+    assert_eq!(unjudged(&gate), expected);
+
+    let numbers = ["google-benchmark.cpu_time", "google-benchmark.hits:BM_a"];
+    let numbers = ["--metric", numbers[0], "--metric", numbers[1], "--allow-unjudged", "BM_"];
+    let gate = pair.gate(&numbers).exits(1);
+    assert_eq!(
+        outcomes(runs(&gate)),
+        [
+            ("BM_a:cpu_time", 3000.0, 3000.0, Outcome::Pass),
+            ("BM_a:hits", 7.0, 8.0, Outcome::Regressed)
+        ]
+    );
+    std::fs::remove_file(pair.path("filters")).unwrap();
+    pair.gate(&["--metric", "google-benchmark:BM_a", "--metric", "google-benchmark:x$"]).exits(1);
+    let filters = std::fs::read_to_string(pair.path("filters")).unwrap();
+    assert!(filters.lines().all(|line| line == "BM_a|x$"), "{filters}");
+
+    let both = suite("4", "3", "7", failed);
+    let gate = ScriptPair::new(&both, &both).gate(&["--metric", "google-benchmark"]).exits(0);
+    assert_eq!(gate.verdict().reason, Some(Reason::NotJudged));
+    assert_eq!(unjudged(&gate)[1], "BM_skip: it failed: no\nGPU");
+    let twice =
+        "echo 'Benchmark   Time   CPU   Iterations'; echo 'Benchmark   Time   CPU   Iterations'";
+    ScriptPair::new(&format!("{both}{twice}"), &both)
+        .refuses(&["--metric", "google-benchmark"], "it ran google-benchmark more than once");
+    ScriptPair::new("true", &both)
+        .refuses(&["--metric", "google-benchmark"], "in the file that BENCHMARK_OUT names");
+}
+
+/// A script that writes the files of pytest: benchmarks with the seconds of three rounds, and tests
+/// without a result.
+fn pytest(benches: &[(&str, &str)], others: &str) -> String {
+    let bench = |(name, seconds): &(&str, &str)| {
+        format!(
+            r#"{{"fullname":"t.py::{name}","options":{{"timer":"perf_counter"}},"stats":{{"data":[9,{seconds},8],"min":{seconds}}}}}"#
+        )
+    };
+    let benches: Vec<String> = benches.iter().map(bench).collect();
+    format!(
+        "path() {{ echo \"$PYTEST_ADDOPTS\" | grep -o -- \"$1=[^ ']*\" | cut -d= -f2; }}\n\
+         echo \"$PYTEST_ADDOPTS\" >>\"$HOME_OF_TEST/options\"\n\
+         echo '{{\"benchmarks\":[{}]}}' >\"$(path --benchmark-json)\"\n\
+         echo '<testsuites><testsuite>{others}</testsuite></testsuites>' >\"$(path --junitxml)\"\n",
+        benches.join(",")
+    )
+}
+
+#[test]
+fn benches_of_pytest_are_judged() {
+    let xfail = r#"<testcase classname="t" name="x" file="t.py"><skipped type="pytest.xfail" message="bug 3"/></testcase>"#;
+    let unused = r#"<testcase classname="t.C" name="unused" file="t.py"/>"#;
+    let other = r#"<testcase classname="t" name="y" file="t.py"><skipped type="pytest.skip" message="z"/></testcase>"#;
+    let others = [xfail, unused, other].concat();
+    let pair = ScriptPair::new(
+        &pytest(&[("a[1]", "0.5"), ("b", "0.25")], &others),
+        &pytest(&[("a[1]", "0.6"), ("b", "0.25"), ("c", "1")], &others),
+    );
+    let gate = pair.gate(&["--metric", "pytest-benchmark"]).exits(1);
+    let expected =
+        [("t.py::a[1]", 5e8, 6e8, Outcome::Regressed), ("t.py::b", 2.5e8, 2.5e8, Outcome::Pass)];
+    assert_eq!(outcomes(runs(&gate)), expected);
+    assert!(runs(&gate).metrics.iter().all(|metric| metric.unit == "ns"));
+    assert_eq!(
+        unjudged(&gate),
+        [
+            "t.py::C::unused: its harness reported no number",
+            "t.py::c: only B has it",
+            "t.py::x: it failed: an expected failure: bug 3"
+        ]
+    );
+    std::fs::remove_file(pair.path("options")).unwrap();
+    let gate = pair.gate(&["--metric", "pytest-benchmark.min:a or b"]).exits(1);
+    assert_eq!(outcomes(runs(&gate))[0], ("t.py::a[1]:min", 5e8, 6e8, Outcome::Regressed));
+    let options = std::fs::read_to_string(pair.path("options")).unwrap();
+    assert!(options.lines().all(|line| line.contains("'-k(a or b)'")), "{options}");
+
+    let good = pytest(&[("a", "1")], "");
+    for (script, reason) in [
+        ("echo '1 passed in 0.1s'", "tests with the fixture of pytest-benchmark"),
+        (&*format!("{good}echo '1 passed in 0.1s'; echo '2 passed in 0.1s'"), "more than once"),
+        (&good.replace("</testsuites>", ""), "the report of pytest is not XML"),
+        (&good.replace("fullname", "name"), "not the JSON of pytest-benchmark"),
+    ] {
+        ScriptPair::new(script, &good).refuses(&["--metric", "pytest-benchmark"], reason);
+    }
+    ScriptPair::new("true", "true").refuses_command(
+        "--benchmark-json=x.json",
+        &["--metric", "pytest-benchmark"],
+        "the command has --benchmark-json, which writes the JSON to another place",
+    );
+}
+
+#[test]
+fn benches_of_divan_are_judged() {
+    let suite = |median: &str, allocations: &str| {
+        format!(
+            "[ \"$*\" = '--bench s' ] && [ $DIVAN_MAX_TIME = 0.1 ] && cat <<'END'\n\
+             suite     fastest  │ slowest │ median    │ mean │ samples │ iters\n\
+             ├─ none   \n\
+             ╰─ sort            │         │           │      │         │\n   \
+             ├─ 10   1 ns     │ 9 ms    │ {median}  │ 9 ms │ 100     │ 6400\n   \
+             │       alloc:   │         │           │      │         │\n   \
+             │         1      │ 1       │ {allocations}  │ 1    │         │\n   \
+             ╰─ 100  printed 7\n1 ns │ 9 ms │ 8 ms │ 9 ms │ 100 │ 6400\nEND\n"
+        )
+    };
+    let pair = ScriptPair::new(&suite("1.5 ms", "3"), &suite("1.8 ms", "4"));
+    let gate = pair.gate(&["--metric", "divan:s"]).exits(1);
+    let expected = [
+        ("suite::sort::10", 1.5e6, 1.8e6, Outcome::Regressed),
+        ("suite::sort::100", 8e6, 8e6, Outcome::Pass),
+    ];
+    assert_eq!(outcomes(runs(&gate)), expected);
+    assert_eq!(unjudged(&gate), ["suite::none: its harness reported no number"]);
+    let gate = pair.gate(&["--metric", "divan.alloc:s"]).exits(1);
+    assert_eq!(outcomes(runs(&gate)), [("suite::sort::10:alloc", 3.0, 4.0, Outcome::Regressed)]);
+    pair.refuses(&["--metric", "divan.p99"], "unknown number \"p99\" of divan: expected median or");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use cli::printable::to_printable;
 use jitterstat::series;
 
 use crate::machine::os::{self, ProcessTreeExit, StartedTree, TreeUsage};
-use crate::measure::benches::{CriterionServer, ENV_CRITERION_PORT};
+use crate::measure::benches::{BenchRequest, CriterionServer, ENV_CRITERION_PORT, STDOUT_NAME};
 use crate::measure::scratch::ScratchDirectory;
 use crate::measure::supervisor;
 use crate::program::Program;
@@ -39,14 +39,8 @@ pub use session::{Probe, ProgramSession, SessionRound, probe};
 const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Timeout for killed processes to exit, and for their last output to arrive.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
-/// Variable that names the directory of Criterion.
-const ENV_CRITERION: &str = "CRITERION_HOME";
 /// Name of the series that a program writes, in the directory of a run.
 const SERIES_NAME: &str = "series";
-/// Name of the standard output of benchmarks, in the directory of a run.
-const STDOUT_NAME: &str = "stdout";
-/// Name of the directory of Criterion, in the directory of a run.
-const CRITERION_NAME: &str = "criterion";
 /// Size of the end of standard output that a message quotes.
 const MAX_QUOTE_BYTES: u64 = 400;
 /// A round hangs if it takes longer than its length times this factor, plus the minimum.
@@ -116,14 +110,9 @@ impl CompletedRun {
         self.run.series_path()
     }
 
-    /// Returns the path of the standard output of a run of benchmarks.
-    pub fn stdout_path(&self) -> PathBuf {
-        self.run.scratch_path.join(STDOUT_NAME)
-    }
-
-    /// Returns the path to which Criterion was told to write in a run of benchmarks.
-    pub fn criterion_path(&self) -> PathBuf {
-        self.run.scratch_path.join(CRITERION_NAME)
+    /// Returns the directory to which a run of benchmarks was told to write.
+    pub fn directory(&self) -> &Path {
+        &self.run.scratch_path
     }
 }
 
@@ -232,7 +221,7 @@ pub fn run(
     request: RunRequest,
     stop: &AtomicBool,
 ) -> Result<CompletedRun, RunFailure> {
-    run_prepared(program, request, stop, |_| ())
+    run_prepared(program, request, stop, |_, _| ())
 }
 
 /// Runs benchmarks once. Criterion reports to the server, if there is one.
@@ -243,13 +232,17 @@ pub fn run(
 pub fn run_benches(
     program: &Program,
     request: RunRequest,
+    benches: &BenchRequest,
     server: Option<&CriterionServer>,
     stop: &AtomicBool,
 ) -> Result<CompletedRun, RunFailure> {
     let request = RunRequest { series: Series::Benches, ..request };
-    run_prepared(program, request, stop, |command| match server {
-        Some(server) => drop(command.env(ENV_CRITERION_PORT, server.port().to_string())),
-        None => drop(command.env_remove(ENV_CRITERION_PORT)),
+    run_prepared(program, request, stop, |command, scratch| {
+        command.envs(benches.variables(scratch));
+        match server {
+            Some(server) => command.env(ENV_CRITERION_PORT, server.port().to_string()),
+            None => command.env_remove(ENV_CRITERION_PORT),
+        };
     })
 }
 
@@ -258,14 +251,14 @@ fn run_prepared(
     program: &Program,
     request: RunRequest,
     stop: &AtomicBool,
-    adjust: impl FnOnce(&mut Command),
+    adjust: impl FnOnce(&mut Command, &Path),
 ) -> Result<CompletedRun, RunFailure> {
     if stop.load(Ordering::Relaxed) {
         return Err(RunFailure::Interrupted);
     }
     let prepare = |scratch: &Path| {
         let mut command = measuring_command(program, request, scratch)?;
-        adjust(&mut command);
+        adjust(&mut command, scratch);
         Ok(command)
     };
     let StartedRun { run, stderr, started } = start_run(prepare)
@@ -331,7 +324,6 @@ fn measuring_command(
     match request.series {
         Series::Metrics => {}
         Series::Benches => {
-            command.env(ENV_CRITERION, scratch.join(CRITERION_NAME));
             command.stdout(File::create(scratch.join(STDOUT_NAME))?);
         }
         Series::Ticks => {

@@ -10,7 +10,7 @@ use jitterstat::series::{Better, Metric};
 
 use crate::machine::os::{self, Instructions, TreeUsage};
 use crate::measure::benches::{
-    BenchFormat, BenchNumber, BenchOutput, BenchOutputError, BenchRequest, BenchResult,
+    self, BenchFormat, BenchNumber, BenchOutput, BenchOutputError, BenchRequest, BenchResult,
     CriterionServer, KnownCause, RunLength,
 };
 use crate::measure::child::{self, CompletedRun, ProgramFault, RunFailure, RunRequest, RunStep};
@@ -212,6 +212,8 @@ pub struct UnjudgedNumber {
     pub reason: UnjudgedReason,
     /// Other numbers that its harness reports.
     pub numbers: Vec<String>,
+    /// What the benchmark states about it.
+    pub message: Option<String>,
 }
 
 /// Values of a run.
@@ -281,13 +283,12 @@ fn run_benches(
     let is_criterion = benches.format == BenchFormat::Criterion;
     let server = is_criterion.then(CriterionServer::start).transpose();
     let server = server.map_err(|error| RunFailure::from_system(program, RunStep::Start, error))?;
-    let run = child::run_benches(program, request, server.as_ref(), stop);
+    let run = child::run_benches(program, request, benches, server.as_ref(), stop);
     let talk = server.map(CriterionServer::stop);
     let find_cause =
         |written: &str| KnownCause::find(benches.format, program.words(), written, talk.as_ref());
     let run = run.map_err(|failure| failure.with_cause(find_cause))?;
-    let (stdout, criterion_home) = (&run.stdout_path(), &run.criterion_path());
-    let output = BenchOutput { stdout, criterion_home, criterion_talk: talk.as_ref() };
+    let output = BenchOutput { directory: run.directory(), criterion_talk: talk.as_ref() };
     let read = benches.read(&output).and_then(|read| match read.is_empty() {
         true => Err(BenchOutputError::NoBench(benches.format)),
         false => Ok(read),
@@ -352,21 +353,24 @@ fn bench_metrics(specs: &[MetricSpec], bench: &BenchResult) -> ResolvedRun {
             Some(_) => resolved.metrics.push(bench_metric(name, bench, number)),
             None => {
                 let (reason, numbers) = (UnjudgedReason::InvalidNumber, Vec::new());
-                resolved.unjudged.push(UnjudgedNumber { name, reason, numbers });
+                resolved.unjudged.push(UnjudgedNumber { name, reason, numbers, message: None });
             }
         }
     }
     if !is_reported {
         let numbers: Vec<String> = bench.numbers.iter().map(|number| number.name.clone()).collect();
-        let reason = match numbers.is_empty() {
-            true => UnjudgedReason::NoNumber,
-            false => UnjudgedReason::OtherNumbers,
+        let reason = match &bench.unmeasured {
+            Some(unmeasured) => unmeasured.reason,
+            None if numbers.is_empty() => UnjudgedReason::NoNumber,
+            None => UnjudgedReason::OtherNumbers,
         };
+        let message = bench.unmeasured.as_ref().map(|unmeasured| unmeasured.message.clone());
+        let message = message.filter(|message| !message.is_empty());
         let mut chosen: Vec<String> =
             bench_specs(specs).map(|spec| spec.metric_name(&bench.name)).collect();
         chosen.dedup();
         let name = if chosen.len() == 1 { chosen.remove(0) } else { bench.name.clone() };
-        resolved.unjudged.push(UnjudgedNumber { name, reason, numbers });
+        resolved.unjudged.push(UnjudgedNumber { name, reason, numbers, message });
     }
     resolved
 }
@@ -388,11 +392,6 @@ fn system_metric(source: MetricSource, name: &str, unit: &str) -> ProgramMetric 
         source,
         samples: 1,
     }
-}
-
-/// Returns whether a number of a benchmark counts something.
-fn is_count(number: &str) -> bool {
-    ["B/op", "allocs/op"].contains(&number)
 }
 
 /// Creates the metrics of a series of the program: the value of a single sample, the given
@@ -500,7 +499,7 @@ impl ProgramMetric {
     /// Returns whether a value of zero is exact, as the number of allocations is. A time of zero is
     /// below what its clock can resolve.
     pub fn counts_from_zero(&self) -> bool {
-        matches!(&self.source, MetricSource::Bench { number, .. } if is_count(number))
+        matches!(&self.source, MetricSource::Bench { number, .. } if benches::is_count(number))
     }
 
     /// Returns the value of the metric in a run, which is at least zero.
@@ -630,7 +629,7 @@ mod tests {
     }
 
     fn bench(name: &str, numbers: &[BenchNumber]) -> BenchResult {
-        BenchResult { name: name.to_owned(), numbers: numbers.to_vec() }
+        BenchResult { name: name.to_owned(), numbers: numbers.to_vec(), unmeasured: None }
     }
 
     #[test]

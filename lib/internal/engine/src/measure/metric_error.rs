@@ -30,7 +30,7 @@ pub enum MetricError {
     NoInstructions(#[source] CountUnavailable),
     #[error(
         "unknown number {number:?} of {format}: expected {}",
-        format.known_numbers().map_or("e.g. go.allocs/op".to_owned(), |known| known.join(" or "))
+        expected_numbers(*format)
     )]
     UnknownNumber { format: BenchFormat, number: String },
     #[error("a run has no benchmark {0:?}")]
@@ -65,6 +65,13 @@ pub enum CountUnavailable {
     Unavailable(#[source] NotAvailable),
     #[error("{0}")]
     Unread(#[source] Arc<io::Error>),
+}
+
+fn expected_numbers(format: BenchFormat) -> String {
+    match format.known_numbers() {
+        Some(known) => known.join(" or "),
+        None => format!("e.g. {format}.{}", format.example_number()),
+    }
 }
 
 fn format_names(names: &[String]) -> String {

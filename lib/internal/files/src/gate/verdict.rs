@@ -140,6 +140,10 @@ model! {
         pub side: Option<String>,
         /// Other numbers that the harness reports for it, which `--metric` can choose.
         pub numbers: Vec<String>,
+        /// Why it failed or was skipped, in its own words. Absent if it states nothing, and in older
+        /// files.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub message: Option<String>,
         /// Whether `--allow-unjudged` names it, so that it does not affect the outcome.
         pub allowed: bool,
     }
@@ -419,6 +423,10 @@ impl fmt::Display for Mode {
 pub enum UnjudgedReason {
     /// The other side does not have it.
     OneSide,
+    /// It failed, as its harness reported.
+    Failed,
+    /// Its harness started it and skipped it.
+    Skipped,
     /// Its harness reported no number for it.
     NoNumber,
     /// Its harness reported numbers, but not the chosen ones.
@@ -435,6 +443,8 @@ impl fmt::Display for UnjudgedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::OneSide => "the other side does not have it",
+            Self::Failed => "it failed",
+            Self::Skipped => "its harness skipped it",
             Self::NoNumber => "its harness reported no number",
             Self::OtherNumbers => "its harness reported only other numbers",
             Self::InvalidNumber => "its number is negative or not finite",
@@ -445,7 +455,7 @@ impl fmt::Display for UnjudgedReason {
 }
 
 impl fmt::Display for UnjudgedBench {
-    /// Writes the reason, with the side and the other numbers.
+    /// Writes the reason, with the side, the other numbers and the message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = self.side.as_deref().map(str::to_uppercase);
         match (self.reason, side) {
@@ -456,7 +466,10 @@ impl fmt::Display for UnjudgedBench {
         if !self.numbers.is_empty() {
             write!(f, ": {}", self.numbers.join(", "))?;
         }
-        Ok(())
+        match &self.message {
+            Some(message) => write!(f, ": {message}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -44,6 +44,15 @@ pub enum BenchOutputError {
     NoBench(BenchFormat),
     #[error("its standard output is not the JSON of hyperfine: {0}")]
     HyperfineJson(#[source] Arc<serde_json::Error>),
+    #[error("the file of BENCHMARK_OUT is not the JSON of Google Benchmark 1.5 or later: {0}")]
+    GoogleBenchmarkJson(#[source] Arc<serde_json::Error>),
+    #[error("the file of --benchmark-json is not the JSON of pytest-benchmark: {0}")]
+    PytestJson(#[source] Arc<serde_json::Error>),
+    #[error("the report of pytest is not XML: {0}")]
+    PytestReport(#[source] Arc<roxmltree::Error>),
+    /// Each run of the harness replaces the file of the last one.
+    #[error("it ran {0} more than once, which leaves only the last results; run it once")]
+    SeveralRuns(BenchFormat),
     #[error("invalid time {time:?} of {name}: expected e.g. {example}")]
     InvalidTime {
         time: String,

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::criterion_server::{CompletedBench, CriterionTalk};
 use super::{
-    BenchOutputError, BenchSamples, Flag, NumberSamples, escape_regex, flag, option, read_bounded,
-    strip_ordinal,
+    BenchOutputError, BenchSamples, Flag, NumberSamples, escape_regex, flag, option,
+    possible_names, read_bounded,
 };
 
 /// Flags of a short run. Version 0.4 or later accepts fractions of a second. The samples are judged
@@ -35,7 +35,7 @@ const NS_PER_SECOND: f64 = 1e9;
 struct SampleFile {
     /// Number of iterations of each sample.
     iters: Vec<f64>,
-    /// Time of each sample, in nanoseconds.
+    /// Value of each sample: in nanoseconds, unless the measurement is another one.
     times: Vec<f64>,
 }
 
@@ -49,10 +49,7 @@ struct BenchmarkFile {
 
 /// Returns the filter, a regular expression, that selects benchmarks by their names.
 pub fn name_filter(names: &[&str]) -> String {
-    let mut names: Vec<&str> = names.iter().flat_map(|name| [*name, strip_ordinal(name)]).collect();
-    names.sort_unstable();
-    names.dedup();
-    let names: Vec<String> = names.into_iter().map(escape_regex).collect();
+    let names: Vec<String> = possible_names(names).into_iter().map(escape_regex).collect();
     format!("^(?:{})$", names.join("|"))
 }
 
@@ -64,7 +61,7 @@ pub fn from_talk(talk: &CriterionTalk) -> Result<Vec<BenchSamples>, BenchOutputE
     for name in talk.begun.iter().map(|id| id.name()) {
         match completed.iter().position(|other| *other == name) {
             Some(index) => drop(completed.swap_remove(index)),
-            None => benches.push(BenchSamples { name, numbers: Vec::new() }),
+            None => benches.push(BenchSamples::without_number(name, None)),
         }
     }
     Ok(benches)
@@ -73,7 +70,7 @@ pub fn from_talk(talk: &CriterionTalk) -> Result<Vec<BenchSamples>, BenchOutputE
 fn completed_bench(bench: &CompletedBench) -> BenchSamples {
     let CompletedBench { id, unit, samples } = bench;
     let numbers = numbers(unit, samples, id.throughput.first());
-    BenchSamples { name: id.name(), numbers }
+    BenchSamples::new(id.name(), numbers)
 }
 
 /// Returns the numbers of a benchmark. `throughput` is the work of an iteration as Criterion writes
@@ -154,7 +151,7 @@ fn read_directory(
     Ok(())
 }
 
-/// Parses the `sample.json` of a benchmark, whose samples are in nanoseconds.
+/// Parses the `sample.json` of a benchmark. The file does not state the unit of the measurement.
 pub fn parse_samples(
     name: &str,
     throughput: Option<&Value>,
@@ -165,11 +162,11 @@ pub fn parse_samples(
         let (iterations, times) = (iters.len(), times.len());
         return Err(BenchOutputError::CriterionCounts { iterations, times });
     }
-    let ns: Vec<f64> =
+    let values: Vec<f64> =
         times.iter().zip(&iters).map(|(time, iterations)| time / iterations).collect();
     let name = name.to_owned();
-    match ns.iter().all(|ns| ns.is_finite() && *ns >= 0.0) {
-        true => Ok(BenchSamples { name, numbers: numbers("ns", &ns, throughput) }),
+    match values.iter().all(|value| value.is_finite() && *value >= 0.0) {
+        true => Ok(BenchSamples::new(name, numbers("", &values, throughput))),
         false => Err(BenchOutputError::InvalidTimes { name }),
     }
 }
@@ -223,9 +220,10 @@ mod tests {
     fn files_of_criterion_are_read() {
         let samples =
             parse_samples("x", None, include_bytes!("fixtures/criterion-sample.json")).unwrap();
+        assert_eq!(samples.numbers[0].unit, "");
         let samples = &samples.numbers[0].samples;
         assert_eq!(samples.len(), 10);
-        assert!(samples.iter().all(|ns| (1.0..1e6).contains(ns)), "{samples:?}");
+        assert!(samples.iter().all(|value| (1.0..1e6).contains(value)), "{samples:?}");
         let file: BenchmarkFile =
             parse_json("benchmark.json", include_bytes!("fixtures/criterion-benchmark.json"))
                 .unwrap();

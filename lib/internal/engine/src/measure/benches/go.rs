@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
             if runs.iter().any(|run| run.figures.is_empty()) {
                 numbers.clear();
             }
-            benches.push(BenchSamples { name, numbers });
+            benches.push(BenchSamples::new(name, numbers));
         }
         Ok(benches)
     }

@@ -31,6 +31,7 @@ const fn effect(flag: &'static str, effect: &'static str) -> FlagEffect {
 const NEEDS_BASELINE: &str = "needs results that an earlier run has stored";
 const MEASURES_NOTHING: &str = "measures nothing";
 const OTHER_OUTPUT: &str = "changes the output";
+const OTHER_PLACE: &str = "writes the JSON to another place";
 
 const CRITERION: &[FlagEffect] = &[
     effect("--baseline", NEEDS_BASELINE),
@@ -47,6 +48,27 @@ const HYPERFINE: &[FlagEffect] = &[
     effect("--export-json", "writes the JSON to another place than standard output"),
     effect("--show-output", OTHER_OUTPUT),
     effect("--output", OTHER_OUTPUT),
+];
+const DIVAN: &[FlagEffect] = &[
+    effect("--test", MEASURES_NOTHING),
+    effect("--list", MEASURES_NOTHING),
+    effect("--exact", "takes the filter as the whole name"),
+];
+const GOOGLE_BENCHMARK: &[FlagEffect] = &[
+    effect("--benchmark_out", OTHER_PLACE),
+    effect("--benchmark_out_format", OTHER_OUTPUT),
+    effect("--benchmark_list_tests", MEASURES_NOTHING),
+];
+const PYTEST_BENCHMARK: &[FlagEffect] = &[
+    effect("--benchmark-json", OTHER_PLACE),
+    effect("--junitxml", "writes the report of pytest to another place"),
+    effect("--junit-xml", "writes the report of pytest to another place"),
+    effect("--benchmark-disable", MEASURES_NOTHING),
+    effect("--benchmark-compare-fail", "judges them itself"),
+    effect("-n", "starts processes of pytest-xdist, which disables benchmarks"),
+    effect("--numprocesses", "starts processes of pytest-xdist, which disables benchmarks"),
+    effect("--collect-only", MEASURES_NOTHING),
+    effect("--co", MEASURES_NOTHING),
 ];
 const LIBTEST: &[FlagEffect] = &[
     effect("--test", MEASURES_NOTHING),
@@ -74,9 +96,12 @@ impl KnownCause {
         }
         let effects = match format {
             BenchFormat::Criterion => CRITERION,
+            BenchFormat::Divan => DIVAN,
             BenchFormat::Go => GO,
+            BenchFormat::GoogleBenchmark => GOOGLE_BENCHMARK,
             BenchFormat::Hyperfine => HYPERFINE,
             BenchFormat::Libtest => LIBTEST,
+            BenchFormat::PytestBenchmark => PYTEST_BENCHMARK,
         };
         effects.iter().find(|effect| has_flag(command, effect.flag)).map(Self::Flag)
     }

@@ -5,7 +5,7 @@
 
 use jitterstat::series::Better;
 
-use super::{BenchOutputError, BenchSamples, Flag, NumberSamples, flag, strip_ordinal};
+use super::{BenchOutputError, BenchSamples, Flag, NumberSamples, flag, possible_names};
 
 /// Flags of a run. The harness chooses the time of a benchmark: from 0.3 to 3 seconds.
 pub const FLAGS: &[Flag] = &[flag("--bench")];
@@ -15,10 +15,7 @@ const OTHER_RESULTS: [&str; 3] = ["ok", "ignored", "FAILED"];
 
 /// Returns the filters that select benchmarks by their whole names.
 pub fn name_filters(names: &[&str]) -> Vec<String> {
-    let mut names: Vec<&str> = names.iter().flat_map(|name| [*name, strip_ordinal(name)]).collect();
-    names.sort_unstable();
-    names.dedup();
-    let names = names.into_iter().map(str::to_owned);
+    let names = possible_names(names).into_iter().map(str::to_owned);
     ["--exact".to_owned()].into_iter().chain(names).collect()
 }
 
@@ -68,7 +65,7 @@ fn find_name(line: &str) -> Option<NamedLine<'_>> {
 }
 
 fn without_number(name: &str) -> BenchSamples {
-    BenchSamples { name: name.to_owned(), numbers: Vec::new() }
+    BenchSamples::without_number(name.to_owned(), None)
 }
 
 /// Parses `1,234.56 ns/iter (+/- 12.34) = 81 MB/s`. Criterion can state another unit.
@@ -83,7 +80,7 @@ fn parse_figures(name: &str, figures: &str) -> Result<BenchSamples, BenchOutputE
     if let Some(Figure { value, unit: unit @ "MB/s" }) = rate {
         numbers.push(NumberSamples::new(unit, unit, Better::Higher, vec![value]));
     }
-    Ok(BenchSamples { name: name.to_owned(), numbers })
+    Ok(BenchSamples::new(name.to_owned(), numbers))
 }
 
 /// A value and its unit.

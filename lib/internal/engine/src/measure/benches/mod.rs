@@ -7,18 +7,25 @@ mod bench_output_error;
 mod cbor;
 mod criterion;
 mod criterion_server;
+mod divan;
 mod go;
+mod google_benchmark;
 mod hyperfine;
 mod known_cause;
+mod lenient_json;
 mod libtest;
+mod pytest_benchmark;
 
 use std::collections::HashMap;
+use std::env;
+use std::ffi::OsString;
 use std::fmt::{self, Display};
 use std::io::Read as _;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use files::gate::verdict::UnjudgedReason;
 use jitterstat::series::Better;
 
 use crate::machine::os;
@@ -37,17 +44,31 @@ const MAX_NAME_BYTES: usize = 512;
 /// whole command.
 const MAX_ARGUMENT_BYTES: usize = 16 << 10;
 
+/// Name of the standard output in the directory of a run.
+pub const STDOUT_NAME: &str = "stdout";
+/// Name of the directory of Criterion in the directory of a run.
+pub const CRITERION_NAME: &str = "criterion";
+
+/// Variable that names the directory of Criterion.
+const ENV_CRITERION_HOME: &str = "CRITERION_HOME";
+
 /// A harness of benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BenchFormat {
     /// Files of Criterion.rs below `CRITERION_HOME`.
     Criterion,
+    /// The table that divan prints.
+    Divan,
     /// The lines that Go's `testing` package prints.
     Go,
+    /// The JSON that Google Benchmark writes.
+    GoogleBenchmark,
     /// The JSON that hyperfine exports.
     Hyperfine,
     /// The lines that Rust's own harness prints, and others in its format.
     Libtest,
+    /// The JSON that the plugin pytest-benchmark writes.
+    PytestBenchmark,
 }
 
 /// Length of a run of benchmarks.
@@ -59,7 +80,7 @@ pub enum RunLength {
     Brief,
 }
 
-/// A flag of a harness, with its value if it has one.
+/// A flag or variable of a harness, with its value if it has one.
 struct Flag {
     name: &'static str,
     value: Option<&'static str>,
@@ -90,15 +111,26 @@ impl Flag {
 
 impl BenchFormat {
     /// All formats, in the order of their names.
-    pub const ALL: [Self; 4] = [Self::Criterion, Self::Go, Self::Hyperfine, Self::Libtest];
+    pub const ALL: [Self; 7] = [
+        Self::Criterion,
+        Self::Divan,
+        Self::Go,
+        Self::GoogleBenchmark,
+        Self::Hyperfine,
+        Self::Libtest,
+        Self::PytestBenchmark,
+    ];
 
     /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Criterion => "criterion",
+            Self::Divan => "divan",
             Self::Go => "go",
+            Self::GoogleBenchmark => "google-benchmark",
             Self::Hyperfine => "hyperfine",
             Self::Libtest => "libtest",
+            Self::PytestBenchmark => "pytest-benchmark",
         }
     }
 
@@ -106,17 +138,25 @@ impl BenchFormat {
     pub fn expected_output(self) -> &'static str {
         match self {
             Self::Criterion => "files of Criterion in the directory CRITERION_HOME",
+            Self::Divan => "rows of the table of divan on standard output",
             Self::Go => "lines like `BenchmarkSort-8  1000  1234 ns/op` on standard output",
+            Self::GoogleBenchmark => "benchmarks in the file that BENCHMARK_OUT names",
             Self::Hyperfine => "a command in the JSON of hyperfine on standard output",
             Self::Libtest => "lines like `test sort ... bench: 1,234 ns/iter` on standard output",
+            Self::PytestBenchmark => {
+                "tests with the fixture of pytest-benchmark, which pytest-xdist disables unless it has -n 0"
+            }
         }
     }
 
     /// Returns the name of the number that is judged unless `--metric` chooses another one.
     pub fn default_number(self) -> &'static str {
         match self {
+            Self::Divan => divan::MEDIAN,
             Self::Go => "ns/op",
+            Self::GoogleBenchmark => google_benchmark::REAL_TIME,
             Self::Criterion | Self::Hyperfine | Self::Libtest => "time",
+            Self::PytestBenchmark => pytest_benchmark::TIME,
         }
     }
 
@@ -124,9 +164,23 @@ impl BenchFormat {
     pub fn known_numbers(self) -> Option<&'static [&'static str]> {
         match self {
             Self::Criterion => Some(&["time", "throughput"]),
-            Self::Go => None,
+            Self::Divan => Some(divan::NUMBERS),
+            Self::Go | Self::GoogleBenchmark | Self::PytestBenchmark => None,
             Self::Hyperfine => Some(&["time"]),
             Self::Libtest => Some(&["time", "MB/s"]),
+        }
+    }
+
+    /// Returns a number that `--metric` can choose.
+    pub fn example_number(self) -> &'static str {
+        match self {
+            Self::Criterion => "throughput",
+            Self::Divan => "fastest",
+            Self::Go => "allocs/op",
+            Self::GoogleBenchmark => "cpu_time",
+            Self::Hyperfine => "time",
+            Self::Libtest => "MB/s",
+            Self::PytestBenchmark => "min",
         }
     }
 
@@ -149,7 +203,7 @@ impl BenchFormat {
                 find(program, &|word| is_separator(word))
             }
             // A separator in front of an executable belongs to a program that starts it.
-            Self::Criterion | Self::Libtest => {
+            Self::Criterion | Self::Divan | Self::Libtest => {
                 let is_program = |word: &String| word.contains('/') && Path::new(word).is_file();
                 let is_own = |index: &usize| {
                     is_separator(&command[*index])
@@ -157,6 +211,8 @@ impl BenchFormat {
                 };
                 (0..command.len()).find(is_own).unwrap_or(command.len())
             }
+            // They have variables instead of flags.
+            Self::GoogleBenchmark | Self::PytestBenchmark => command.len(),
         }
     }
 
@@ -165,9 +221,20 @@ impl BenchFormat {
     fn flags(self) -> &'static [Flag] {
         match self {
             Self::Criterion => criterion::FLAGS,
+            Self::Divan => divan::FLAGS,
             Self::Go => go::FLAGS,
             Self::Hyperfine => hyperfine::FLAGS,
             Self::Libtest => libtest::FLAGS,
+            Self::GoogleBenchmark | Self::PytestBenchmark => &[],
+        }
+    }
+
+    /// Returns the variables of a short run that the user can replace.
+    fn variables(self) -> &'static [Flag] {
+        match self {
+            Self::Divan => divan::VARIABLES,
+            Self::GoogleBenchmark => google_benchmark::VARIABLES,
+            _ => &[],
         }
     }
 }
@@ -214,6 +281,16 @@ pub struct BenchResult {
     pub name: String,
     /// The numbers that the harness reported, none if it reported none.
     pub numbers: Vec<BenchNumber>,
+    /// Why it has no number, if the harness states it.
+    pub unmeasured: Option<Unmeasured>,
+}
+
+/// The statement of a harness that a benchmark has no number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmeasured {
+    pub reason: UnjudgedReason,
+    /// The words of the benchmark, which can be empty.
+    pub message: String,
 }
 
 /// A number of a benchmark in a run.
@@ -233,6 +310,7 @@ pub struct BenchNumber {
 struct BenchSamples {
     name: String,
     numbers: Vec<NumberSamples>,
+    unmeasured: Option<Unmeasured>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -244,9 +322,17 @@ struct NumberSamples {
 }
 
 impl BenchSamples {
+    fn new(name: String, numbers: Vec<NumberSamples>) -> Self {
+        Self { name, numbers, unmeasured: None }
+    }
+
+    fn without_number(name: String, unmeasured: Option<Unmeasured>) -> Self {
+        Self { name, numbers: Vec::new(), unmeasured }
+    }
+
     /// Creates a benchmark whose only number is the time of an iteration.
     fn from_times(name: String, number: &str, ns: Vec<f64>) -> Self {
-        Self { name, numbers: vec![NumberSamples::new(number, "ns", Better::Lower, ns)] }
+        Self::new(name, vec![NumberSamples::new(number, "ns", Better::Lower, ns)])
     }
 }
 
@@ -264,8 +350,8 @@ impl NumberSamples {
 
 /// The output of a run of benchmarks.
 pub struct BenchOutput<'a> {
-    pub stdout: &'a Path,
-    pub criterion_home: &'a Path,
+    /// The directory of the run.
+    pub directory: &'a Path,
     pub criterion_talk: Option<&'a CriterionTalk>,
 }
 
@@ -286,9 +372,16 @@ impl BenchFormat {
     fn selection(self, command: &[String], names: &[&str]) -> Option<Selection> {
         match self {
             Self::Criterion => Some(Selection::Filter(vec![criterion::name_filter(names)])),
+            Self::Divan => Some(Selection::Filter(divan::name_filters(names))),
+            Self::GoogleBenchmark => {
+                Some(Selection::Filter(vec![google_benchmark::name_flag(names)]))
+            }
             Self::Go => Some(go::select(command, names)),
             Self::Hyperfine => hyperfine::select(command, names).map(Selection::Command),
             Self::Libtest => Some(Selection::Filter(libtest::name_filters(names))),
+            Self::PytestBenchmark => {
+                pytest_benchmark::name_option(names).map(|option| Selection::Filter(vec![option]))
+            }
         }
     }
 }
@@ -355,8 +448,11 @@ impl BenchRequest {
 
     fn filter_arguments(&self, command: &[String]) -> Vec<String> {
         match self.format {
-            BenchFormat::Hyperfine => Vec::new(),
-            BenchFormat::Libtest => self.filters.clone(),
+            // Hyperfine has no filter, and the others have variables.
+            BenchFormat::Hyperfine
+            | BenchFormat::GoogleBenchmark
+            | BenchFormat::PytestBenchmark => Vec::new(),
+            BenchFormat::Divan | BenchFormat::Libtest => self.filters.clone(),
             // The single filter is a regular expression.
             BenchFormat::Criterion if self.filters.is_empty() => Vec::new(),
             BenchFormat::Criterion => vec![self.filters.join("|")],
@@ -366,36 +462,104 @@ impl BenchRequest {
         }
     }
 
+    /// Returns the variables of a run that writes to a directory. Those of the user have priority,
+    /// except for the place and the format of the output.
+    pub fn variables(&self, directory: &Path) -> Vec<(&'static str, OsString)> {
+        let is_new = |variable: &&Flag| env::var_os(variable.name).is_none();
+        let defaults = self.format.variables().iter().filter(is_new);
+        let defaults = defaults.filter_map(|v| Some((v.name, v.value(self.length)?.into())));
+        let mut variables: Vec<(&'static str, OsString)> = defaults.collect();
+        match self.format {
+            BenchFormat::Criterion => {
+                variables.push((ENV_CRITERION_HOME, directory.join(CRITERION_NAME).into()));
+            }
+            BenchFormat::GoogleBenchmark => {
+                let out = directory.join(google_benchmark::OUT_NAME);
+                variables.push((google_benchmark::ENV_OUT, out.into()));
+                variables.push((google_benchmark::ENV_OUT_FORMAT, "json".into()));
+                if !self.filters.is_empty() {
+                    variables.push((google_benchmark::ENV_FILTER, self.filters.join("|").into()));
+                }
+            }
+            BenchFormat::PytestBenchmark => {
+                let path = |name: &str| directory.join(name).to_string_lossy().into_owned();
+                let json = path(pytest_benchmark::JSON_NAME);
+                let report = path(pytest_benchmark::REPORT_NAME);
+                let own = pytest_benchmark::options(&json, &report, &self.filters, self.length);
+                // Options of a command line have no zero byte, the only one that cannot be quoted.
+                let own = own.iter().filter_map(|option| shlex::try_quote(option).ok());
+                let user = env::var(pytest_benchmark::ENV_OPTIONS).unwrap_or_default();
+                let options: Vec<_> = own.chain([user.into()]).collect();
+                variables.push((pytest_benchmark::ENV_OPTIONS, options.join(" ").into()));
+            }
+            BenchFormat::Divan
+            | BenchFormat::Go
+            | BenchFormat::Hyperfine
+            | BenchFormat::Libtest => {}
+        }
+        variables
+    }
+
     /// Reads the benchmarks of a run, in the order of their names.
     ///
     /// # Errors
     ///
     /// Returns an error if the output is not one of the harness.
     pub fn read(&self, output: &BenchOutput<'_>) -> Result<Vec<BenchResult>, BenchOutputError> {
+        let path = |name: &str| output.directory.join(name);
+        let stdout = read_bounded(&path(STDOUT_NAME))?;
         let samples = match (self.format, output.criterion_talk) {
             (BenchFormat::Criterion, Some(talk)) if talk.has_connection() => {
                 criterion::from_talk(talk)?
             }
             // The program is not a Criterion that connects, but has written its files.
-            (BenchFormat::Criterion, _) => criterion::read(output.criterion_home)?,
-            _ => self.parse(&read_bounded(output.stdout)?)?,
+            (BenchFormat::Criterion, _) => criterion::read(&path(CRITERION_NAME))?,
+            (BenchFormat::GoogleBenchmark, _) => {
+                let text = String::from_utf8_lossy(&stdout);
+                self.check_single_run(google_benchmark::ran_twice(&text))?;
+                self.parse(&read_if_exists(&path(google_benchmark::OUT_NAME))?.unwrap_or_default())?
+            }
+            (BenchFormat::PytestBenchmark, _) => {
+                let text = String::from_utf8_lossy(&stdout);
+                self.check_single_run(pytest_benchmark::ran_twice(&text))?;
+                let json = path(pytest_benchmark::JSON_NAME);
+                // Without a result, the plugin writes no file.
+                let Some(json) = read_if_exists(&json)? else { return Ok(Vec::new()) };
+                let mut benches = self.parse(&json)?;
+                let report = read_bounded(&path(pytest_benchmark::REPORT_NAME))?;
+                pytest_benchmark::add_unmeasured(&mut benches, &report)?;
+                benches
+            }
+            _ => self.parse(&stdout)?,
         };
         summarize(samples)
     }
 
-    /// Parses the standard output of a run.
-    fn parse(&self, stdout: &[u8]) -> Result<Vec<BenchSamples>, BenchOutputError> {
-        let text = String::from_utf8_lossy(stdout);
+    /// Checks that a harness ran once: each run of it replaces the file of the last one.
+    fn check_single_run(&self, ran_twice: bool) -> Result<(), BenchOutputError> {
+        match ran_twice {
+            true => Err(BenchOutputError::SeveralRuns(self.format)),
+            false => Ok(()),
+        }
+    }
+
+    /// Parses the output of a run.
+    fn parse(&self, output: &[u8]) -> Result<Vec<BenchSamples>, BenchOutputError> {
+        let text = || String::from_utf8_lossy(output);
         match self.format {
             BenchFormat::Criterion => Ok(Vec::new()),
-            BenchFormat::Go => go::parse(&text),
-            BenchFormat::Hyperfine => hyperfine::parse(stdout, &self.filters),
-            BenchFormat::Libtest => libtest::parse(&text),
+            BenchFormat::Divan => divan::parse(&text()),
+            BenchFormat::Go => go::parse(&text()),
+            BenchFormat::GoogleBenchmark => google_benchmark::parse(output),
+            BenchFormat::Hyperfine => hyperfine::parse(output, &self.filters),
+            BenchFormat::Libtest => libtest::parse(&text()),
+            BenchFormat::PytestBenchmark => pytest_benchmark::parse(output),
         }
     }
 }
 
-/// Parses the standard output of a run of a harness, or for Criterion a `sample.json`.
+/// Parses the output of a run of a harness: its file, for Criterion a `sample.json`, or its standard
+/// output.
 ///
 /// # Errors
 ///
@@ -410,6 +574,15 @@ pub fn parse(format: BenchFormat, bytes: &[u8]) -> Result<Vec<BenchResult>, Benc
     summarize(samples)
 }
 
+/// Parses the report of pytest next to the JSON of pytest-benchmark.
+///
+/// # Errors
+///
+/// Returns an error if it is not one.
+pub fn parse_pytest_report(report: &[u8]) -> Result<(), BenchOutputError> {
+    pytest_benchmark::add_unmeasured(&mut Vec::new(), report)
+}
+
 /// Parses a message that Criterion sends over its connection.
 ///
 /// # Errors
@@ -417,6 +590,13 @@ pub fn parse(format: BenchFormat, bytes: &[u8]) -> Result<Vec<BenchResult>, Benc
 /// Returns an error if it is not one.
 pub fn parse_criterion_message(bytes: &[u8]) -> Result<(), BenchOutputError> {
     criterion_server::parse_message(bytes).map(|_| ())
+}
+
+/// Returns whether a number of a benchmark is a count, whose zero is exact. A time of zero is below
+/// what its clock can resolve.
+pub fn is_count(number: &str) -> bool {
+    let counts = [go::MEMORY_NUMBERS, google_benchmark::MEMORY_NUMBERS, divan::MEMORY_NUMBERS];
+    counts.iter().any(|numbers| numbers.contains(&number))
 }
 
 /// Returns whether a word of a command separates the arguments of a harness from others.
@@ -433,7 +613,15 @@ fn strip_ordinal(name: &str) -> &str {
     }
 }
 
-/// Escapes a text so that a regular expression of Rust or Go matches it literally.
+/// Returns the names by which a harness may know benchmarks: with and without their ordinals.
+fn possible_names<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = names.iter().flat_map(|name| [*name, strip_ordinal(name)]).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Escapes a text so that a regular expression of Rust, Go or POSIX matches it literally.
 fn escape_regex(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars() {
@@ -492,12 +680,12 @@ fn summarize(samples: Vec<BenchSamples>) -> Result<Vec<BenchResult>, BenchOutput
     }
     let mut ordinals: HashMap<String, u64> = HashMap::new();
     let mut results = Vec::new();
-    for BenchSamples { name, numbers } in samples {
+    for BenchSamples { name, numbers, unmeasured } in samples {
         let ordinal = ordinals.entry(name.clone()).or_default();
         *ordinal += 1;
         let name = if *ordinal == 1 { name } else { format!("{name}#{ordinal}") };
         let numbers = numbers.into_iter().map(NumberSamples::reduce).collect();
-        results.push(BenchResult { name, numbers });
+        results.push(BenchResult { name, numbers, unmeasured });
     }
     results.sort_by(|a, b| a.name.cmp(&b.name));
     match results.windows(2).find(|pair| pair[0].name == pair[1].name) {
@@ -519,6 +707,11 @@ fn good_quartile(samples: &[f64], better: Better) -> Option<f64> {
         sorted.reverse();
     }
     sorted.get(samples.len().saturating_sub(1) / 4).copied().filter(|_| is_valid)
+}
+
+/// Reads a file that a program may have written. All writers have exited.
+fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, BenchOutputError> {
+    path.exists().then(|| read_bounded(path)).transpose()
 }
 
 /// Reads a file that a program wrote. All writers have exited.
@@ -558,7 +751,7 @@ mod tests {
 
     #[test]
     fn missing_flags_are_added() {
-        use BenchFormat::{Criterion, Go, Hyperfine, Libtest};
+        use BenchFormat::{Criterion, Divan, Go, Hyperfine, Libtest};
         for (format, filters, command, added) in [
             (Criterion, &[][..], "./b", format!("--bench --noplot {SHORT_CRITERION}")),
             (
@@ -580,6 +773,7 @@ mod tests {
                 "--warm-up-time 0.01 --measurement-time 0.03 --nresamples 100".to_owned(),
             ),
             (Libtest, &["a"], "./b --bench", "a".to_owned()),
+            (Divan, &["a", "b"], "./b", "--bench a b".to_owned()),
             (Go, &["X", "Y/z"], "./b", format!("{SHORT_GO} -test.bench=X|Y/z")),
             (
                 Go,
@@ -595,6 +789,41 @@ mod tests {
         let memory = BenchRequest { numbers: vec!["allocs/op".to_owned()], ..request(Go, &[]) };
         let expected = format!("./b {SHORT_GO} -test.benchmem -test.bench=.");
         assert_eq!(memory.add_arguments(&words("./b")).join(" "), expected);
+    }
+
+    #[test]
+    fn missing_variables_are_added() {
+        use BenchFormat::{Divan, GoogleBenchmark, PytestBenchmark};
+        let variables = |format, filters: &[&str], length| -> Vec<String> {
+            let request = BenchRequest { length, ..request(format, filters) };
+            let variables = request.variables(Path::new("/run dir")).into_iter();
+            variables.map(|(name, value)| format!("{name}={}", value.to_string_lossy())).collect()
+        };
+        assert_eq!(
+            variables(Divan, &["x"], RunLength::Short),
+            ["DIVAN_MIN_TIME=0.02", "DIVAN_MAX_TIME=0.1"]
+        );
+        assert_eq!(
+            variables(GoogleBenchmark, &["BM_a$", "b"], RunLength::Brief),
+            [
+                "BENCHMARK_REPETITIONS=3",
+                "BENCHMARK_MIN_TIME=0.005",
+                "BENCHMARK_OUT=/run dir/google-benchmark.json",
+                "BENCHMARK_OUT_FORMAT=json",
+                "BENCHMARK_FILTER=BM_a$|b"
+            ]
+        );
+        let options = variables(PytestBenchmark, &["sort", "a and b"], RunLength::Short);
+        assert_eq!(
+            options[0].trim_end(),
+            "PYTEST_ADDOPTS=--benchmark-only --benchmark-enable '--benchmark-min-time=0.0005' \
+             '--benchmark-max-time=0.05' '--benchmark-json=/run dir/pytest-benchmark.json' \
+             '--junitxml=/run dir/pytest.xml' '-ojunit_family=xunit1' -pno:cacheprovider \
+             '-k(sort) or (a and b)'"
+        );
+        for format in [GoogleBenchmark, PytestBenchmark] {
+            assert_eq!(completed(format, &["x"], "env -C a -- ./b"), "env -C a -- ./b");
+        }
     }
 
     #[test]
@@ -642,9 +871,29 @@ mod tests {
 
     #[test]
     fn selections_replace_filters() {
-        use BenchFormat::{Criterion, Go, Hyperfine, Libtest};
+        use BenchFormat::{
+            Criterion, Divan, Go, GoogleBenchmark, Hyperfine, Libtest, PytestBenchmark,
+        };
         let criterion = format!("--bench --noplot {SHORT_CRITERION}");
         for (format, command, names, expected) in [
+            (
+                Divan,
+                "./b -- x",
+                &["s::a::8", "s::b::t=1", "s::b::t=2"][..],
+                "./b --bench --exact s::a::8 s::b -- x".to_owned(),
+            ),
+            (
+                GoogleBenchmark,
+                "nice ./b",
+                &["BM_a<int>/8#2", "BM_b"],
+                "nice ./b --benchmark_filter=^(BM_a<int>/8|BM_a<int>/8#2|BM_b)$".to_owned(),
+            ),
+            (
+                PytestBenchmark,
+                "pytest b",
+                &["b/t.py::C::test_a[1-x.y]", "b/t.py::test_b"],
+                "pytest b -ktest_a[1-x.y] or test_b".to_owned(),
+            ),
             (Criterion, "./b", &["a/1", "x.y"][..], format!("./b {criterion} ^(?:a/1|x\\.y)$")),
             (Criterion, "./b -- x", &["a#2"], format!("./b {criterion} ^(?:a|a#2)$ -- x")),
             (Libtest, "./b", &["m::a", "b"], "./b --bench --exact b m::a".to_owned()),
@@ -682,6 +931,8 @@ mod tests {
         }
         let scan = words("hyperfine -L n 1,2 ./a");
         assert_eq!(request(Hyperfine, &[]).select(&scan, &["./a n=1"]), None);
+        let unnamed = request(PytestBenchmark, &[]).select(&words("pytest"), &["t.py::test[a b]"]);
+        assert_eq!(unnamed, None);
         let long = "x".repeat(MAX_ARGUMENT_BYTES);
         assert_eq!(request(Criterion, &[]).select(&words("./b"), &[&long]), None);
     }

@@ -73,7 +73,7 @@ pub fn probe(
     stop: &AtomicBool,
 ) -> Result<Probe, RunFailure> {
     let (output, replies) = listen_to_replies(program)?;
-    let offer = |command: &mut Command| offer_rounds(command, Stdio::null(), output);
+    let offer = |command: &mut Command, _: &Path| offer_rounds(command, Stdio::null(), output);
     let run = super::run_prepared(program, request, stop, offer)?;
     // A process that has escaped may keep standard output open.
     let first = replies.recv_timeout(KILL_TIMEOUT);
