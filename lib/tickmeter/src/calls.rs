@@ -45,6 +45,35 @@ pub(crate) fn rename_at(directory: &File, name: &OsStr, new: &OsStr) -> io::Resu
     Ok(rustix::fs::renameat(directory, name, directory, new)?)
 }
 
+/// Renames a file within its directory. Fails if the new name is taken, and if the file system or the
+/// system has no such call.
+pub(crate) fn rename_to_free_at(directory: &File, name: &OsStr, new: &OsStr) -> io::Result<()> {
+    check_name(name)?;
+    check_name(new)?;
+    #[cfg(target_os = "linux")]
+    {
+        let flags = rustix::fs::RenameFlags::NOREPLACE;
+        Ok(rustix::fs::renameat_with(directory, name, directory, new, flags)?)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = directory;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Allocates the first `bytes` bytes of a file. Fails if the file system or the system has no such
+/// call.
+pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return Ok(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes)?);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (file, bytes);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 /// Checks the name of a file. A path of several parts could lead out of its directory.
 fn check_name(name: &OsStr) -> io::Result<()> {
     let bytes = name.as_bytes();

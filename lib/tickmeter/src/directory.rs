@@ -254,6 +254,10 @@ mod opened {
 
         /// Gives a file another name, which must be free.
         pub(crate) fn rename(&self, name: &OsStr, new: &OsStr) -> io::Result<()> {
+            match calls::rename_to_free_at(&self.file, name, new) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {}
+                result => return result,
+            }
             match calls::link_at(&self.file, name, new) {
                 // If this fails, the second name is swept like the first.
                 Ok(()) => self.remove(name).or(Ok(())),

@@ -68,7 +68,8 @@
 //! A meter is a file of 71 kB with mode 0400, in a private directory of the user: `TICKMETER_DIR`,
 //! or else `$XDG_RUNTIME_DIR/tickmeter`, or else `/dev/shm/tickmeter-UID`. If no such directory is
 //! available, and on systems other than Unix, the meter is private to its process; [`Meter::place`]
-//! contains the reason.
+//! contains the reason. The file needs one page of memory until the first tick, which allocates the
+//! rest. If the file system is full by then, the meter removes its file and becomes private.
 //!
 //! The file is removed when the meter is dropped. Files of killed processes are removed by
 //! [`read::sweep`], which `osjitter top` and `osjitter monitor` call, and by each registration, which

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::clock::{Clock, saturating_ns};
-use crate::layout::{self, LAYOUT_WORDS, Layout, MAX_NAME_BYTES, MAX_PROGRAM_BYTES, at};
+use crate::layout::{
+    self, HEADER_WORDS, LAYOUT_WORDS, Layout, MAX_NAME_BYTES, MAX_PROGRAM_BYTES, at,
+};
 use crate::names::UniqueName;
 use crate::page::Page;
 use crate::publication::{Wakeup, Writer};
@@ -56,8 +58,10 @@ static REGISTERED: AtomicU64 = AtomicU64::new(0);
 #[must_use = "a meter records nothing unless its loop calls it, and ends when it is dropped"]
 pub struct Meter {
     /// Removes the file when the meter is dropped.
-    _file: Option<MeterFile>,
+    file: Option<MeterFile>,
     page: Arc<Page>,
+    /// Whether the memory of all words is allocated, which the first tick does.
+    is_reserved: bool,
     name: UniqueName,
     place: Place,
     period: Duration,
@@ -140,13 +144,14 @@ impl Meter {
         let clock = Clock::new();
         let name = UniqueName::claim(name);
         let series = SeriesWriter::from_env(name.as_str(), period_ns, clock.origin());
-        let words = initial_words(name.as_str(), period_ns, late_from_ns);
+        let header = initial_header(name.as_str(), period_ns, late_from_ns);
         let number = REGISTERED.fetch_add(1, Ordering::Relaxed);
-        let file = format!("{}-{:x}-{number}", std::process::id(), words[at::REGISTERED]);
-        let Memory { file, page, place } = Memory::create(&file, &words);
+        let file = format!("{}-{:x}-{number}", std::process::id(), header[at::REGISTERED]);
+        let Memory { file, page, place } = Memory::create(&file, &header);
         Ok(Self {
-            _file: file,
+            file,
             page: Arc::new(page),
+            is_reserved: false,
             name,
             place,
             period,
@@ -321,9 +326,14 @@ impl Meter {
 
     /// Handles a deadline other than the next one of the grid. Returns its time on the clock, and
     /// the number of ticks that were skipped if it is on the grid, and zero if it is not.
+    ///
+    /// The first deadline of a meter is one of these.
     #[cold]
     #[inline(never)]
-    fn off_grid_deadline(&self, deadline: Instant) -> (i64, u64) {
+    fn off_grid_deadline(&mut self, deadline: Instant) -> (i64, u64) {
+        if !self.is_reserved {
+            self.reserve();
+        }
         let due_ns = self.clock.ns_of(deadline);
         let distance_ns = self
             .next_deadline
@@ -334,6 +344,19 @@ impl Meter {
             .filter(|ns| is_exact && ns.is_multiple_of(self.period_ns))
             .map_or(0, |ns| ns / self.period_ns);
         (due_ns, skipped)
+    }
+
+    /// Allocates the memory of the meter. If the system refuses it, because the file system is full
+    /// for example, the meter continues in private memory without a file.
+    fn reserve(&mut self) {
+        self.is_reserved = true;
+        let Err(error) = self.page.reserve() else { return };
+        self.page = self.page.replace();
+        self.file = None;
+        if let Place::Mapped(path) = &self.place {
+            let directory = path.parent().unwrap_or(path).to_owned();
+            self.place = Place::Private(Why::Refused(directory, error));
+        }
     }
 
     /// Returns the deadline `count` periods after `first`.
@@ -363,19 +386,19 @@ fn program_name() -> String {
     name
 }
 
-/// Returns the words of a meter that has recorded nothing yet.
-fn initial_words(name: &str, period_ns: u64, late_from_ns: u64) -> Vec<u64> {
+/// Returns the header of a meter that has recorded nothing yet.
+fn initial_header(name: &str, period_ns: u64, late_from_ns: u64) -> [u64; HEADER_WORDS] {
     let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let mut words = vec![0; Layout::CURRENT.words];
-    words[..LAYOUT_WORDS].copy_from_slice(&Layout::CURRENT.header_words());
-    words[at::PID] = std::process::id().into();
-    words[at::REGISTERED] = saturating_ns(unix);
-    words[at::PERIOD] = period_ns;
-    words[at::LATE_FROM] = late_from_ns;
-    words[at::CLOCK_ERROR] = tach::error_bound_ns();
-    layout::write_text(&mut words[at::NAME..at::PROGRAM], name);
-    layout::write_text(&mut words[at::PROGRAM..at::BEGUN], &program_name());
-    words
+    let mut header = [0; HEADER_WORDS];
+    header[..LAYOUT_WORDS].copy_from_slice(&Layout::CURRENT.header_words());
+    header[at::PID] = std::process::id().into();
+    header[at::REGISTERED] = saturating_ns(unix);
+    header[at::PERIOD] = period_ns;
+    header[at::LATE_FROM] = late_from_ns;
+    header[at::CLOCK_ERROR] = tach::error_bound_ns();
+    layout::write_text(&mut header[at::NAME..at::PROGRAM], name);
+    layout::write_text(&mut header[at::PROGRAM..at::BEGUN], &program_name());
+    header
 }
 
 /// The memory of a meter.
@@ -388,27 +411,24 @@ struct Memory {
 impl Memory {
     /// Creates a shared file if possible, otherwise private memory.
     #[cfg(all(unix, not(loom)))]
-    fn create(name: &str, words: &[u64]) -> Self {
-        match crate::storage::create(name, words) {
+    fn create(name: &str, header: &[u64; HEADER_WORDS]) -> Self {
+        match crate::storage::create(name, header, Layout::CURRENT.words) {
             Ok(created) => Self {
                 place: Place::Mapped(created.file.path()),
-                page: Page::Mapped(created.mapping),
+                page: Page::mapped(created.mapping),
                 file: Some(created.file),
             },
-            Err(why) => Self::private(words, why),
+            Err(why) => Self::private(header, why),
         }
     }
 
     #[cfg(any(not(unix), loom))]
-    fn create(_name: &str, words: &[u64]) -> Self {
-        Self::private(words, Why::NoDirectory)
+    fn create(_name: &str, header: &[u64; HEADER_WORDS]) -> Self {
+        Self::private(header, Why::NoDirectory)
     }
 
-    fn private(words: &[u64], why: Why) -> Self {
-        let page = Page::private(words.len());
-        for (word, &value) in page.iter().zip(words) {
-            word.store(value, crate::sync::Ordering::Relaxed);
-        }
+    fn private(header: &[u64; HEADER_WORDS], why: Why) -> Self {
+        let page = Page::private(header, Layout::CURRENT.words);
         Self { file: None, page, place: Place::Private(why) }
     }
 }

@@ -4,7 +4,8 @@
 use std::ops::RangeInclusive;
 
 use crate::layout::{
-    BinsLayout, HEADER_WORDS, Layout, RECORD_WORDS, UNKNOWN_WORK, at, bin_index, bin_start,
+    BinsLayout, HEADER_WORDS, Layout, RECORD_WORDS, RingLayout, UNKNOWN_WORK, at, bin_index,
+    bin_start,
 };
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -52,11 +53,7 @@ const SMALL: Layout = Layout {
     bin_bits: 1,
     lateness: BinsLayout { first: HEADER_WORDS, bins: 4 },
     work: BinsLayout { first: HEADER_WORDS + 4, bins: 1 },
-    recorder: crate::layout::RingLayout {
-        first: HEADER_WORDS + 5,
-        records: 1,
-        words: RECORD_WORDS,
-    },
+    recorder: RingLayout { first: HEADER_WORDS + 5, records: 1, words: RECORD_WORDS },
     words: HEADER_WORDS + 5 + RECORD_WORDS,
 };
 
@@ -180,28 +177,64 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A copy of a meter's words, with the header as it was before and after the copy.
+/// A copy of a meter: its parts, and the header as it was before and after the copy.
 #[derive(Debug)]
 pub(crate) struct RawSnapshot {
     pub(crate) before: [u64; HEADER_WORDS],
-    pub(crate) words: Vec<u64>,
+    pub(crate) header: [u64; HEADER_WORDS],
+    /// The first bins of the lateness. The others are empty.
+    pub(crate) lateness: Vec<u64>,
+    /// The first bins of the work. The others are empty.
+    pub(crate) work: Vec<u64>,
+    /// The words of the recorder, or none if no tick was late.
+    pub(crate) records: Vec<u64>,
     pub(crate) after: [u64; HEADER_WORDS],
 }
 
-/// Copies a meter of `length` words by the protocol. `read` fills a slice with the words from an
-/// index on.
+/// Selects the words that a copy contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopyExtent {
+    /// Those that were used so far, by the maxima and counts of the header.
+    Used,
+    /// All words.
+    Whole,
+}
+
+/// Copies a meter by the protocol. `read` fills a slice with the words from an index on.
+///
+/// Ticks that are recorded before the first header are within the extent of the second one, since
+/// the maxima do not decrease.
 pub(crate) fn copy_meter<E>(
-    length: usize,
+    layout: &Layout,
+    extent: CopyExtent,
     mut read: impl FnMut(usize, &mut [u64]) -> Result<(), E>,
 ) -> Result<RawSnapshot, E> {
-    let mut raw =
-        RawSnapshot { before: [0; HEADER_WORDS], words: vec![0; length], after: [0; HEADER_WORDS] };
-    read(0, &mut raw.before)?;
+    let (mut before, mut header, mut after) =
+        ([0; HEADER_WORDS], [0; HEADER_WORDS], [0; HEADER_WORDS]);
+    read(0, &mut before)?;
     fence(Ordering::Acquire);
-    read(0, &mut raw.words)?;
+    read(0, &mut header)?;
+    let used_bins = |BinsLayout { bins, .. }: BinsLayout, count: usize, max: usize| match extent {
+        CopyExtent::Used if header[count] == 0 => 0,
+        CopyExtent::Used => bin_index(layout.bin_bits, header[max]).saturating_add(1).min(bins),
+        CopyExtent::Whole => bins,
+    };
+    let RingLayout { first, records, words } = layout.recorder;
+    let has_records = extent == CopyExtent::Whole || header[at::LATE_DONE] > 0;
+    let parts = [
+        (layout.lateness.first, used_bins(layout.lateness, at::DONE, at::MAX_LATENESS)),
+        (layout.work.first, used_bins(layout.work, at::WORKS, at::MAX_WORK)),
+        (first, if has_records { records * words } else { 0 }),
+    ];
+    let [mut lateness, mut work, mut records] = parts.map(|(_, length)| vec![0; length]);
+    for ((first, length), into) in parts.into_iter().zip([&mut lateness, &mut work, &mut records]) {
+        if length > 0 {
+            read(first, into)?;
+        }
+    }
     fence(Ordering::Acquire);
-    read(0, &mut raw.after)?;
-    Ok(raw)
+    read(0, &mut after)?;
+    Ok(RawSnapshot { before, header, lateness, work, records, after })
 }
 
 /// Reads words of this process's memory, for [`copy_meter`].
@@ -219,13 +252,13 @@ impl RawSnapshot {
 
     /// Returns whether the counts are possible for a meter that had the first header before the copy
     /// and the last one after it.
-    pub(crate) fn is_consistent(&self, layout: &Layout) -> bool {
-        let works = sum_bins(&self.words, layout.work);
-        if self.is_exact() && works != Some(self.words[at::WORKS]) {
+    pub(crate) fn is_consistent(&self) -> bool {
+        let works = sum_bins(&self.work);
+        if self.is_exact() && works != Some(self.header[at::WORKS]) {
             return false;
         }
         let possible_ticks = self.before[at::DONE]..=self.after[at::BEGUN];
-        sum_bins(&self.words, layout.lateness).is_some_and(|ticks| possible_ticks.contains(&ticks))
+        sum_bins(&self.lateness).is_some_and(|ticks| possible_ticks.contains(&ticks))
     }
 
     /// Returns the numbers of the late ticks whose records are complete.
@@ -233,16 +266,22 @@ impl RawSnapshot {
         let (begun, done) = if self.is_exact() {
             // No late tick began between the two headers, but one may have begun or ended while a
             // header was read.
-            (self.words[at::LATE_DONE], self.words[at::LATE_DONE])
+            (self.header[at::LATE_DONE], self.header[at::LATE_DONE])
         } else {
             (self.after[at::LATE_BEGUN], self.before[at::LATE_DONE])
         };
         begun.max(done).saturating_sub(layout.recorder.records as u64).saturating_add(1)..=done
     }
+
+    /// Returns the words of the record of late tick `number`, if the copy contains them.
+    pub(crate) fn record(&self, layout: &Layout, number: u64) -> Option<&[u64]> {
+        let start = layout.recorder.record_start(number) - layout.recorder.first;
+        self.records.get(start..start + layout.recorder.words)
+    }
 }
 
-fn sum_bins(words: &[u64], BinsLayout { first, bins }: BinsLayout) -> Option<u64> {
-    words[first..first + bins].iter().try_fold(0_u64, |sum, &count| sum.checked_add(count))
+fn sum_bins(bins: &[u64]) -> Option<u64> {
+    bins.iter().try_fold(0_u64, |sum, &count| sum.checked_add(count))
 }
 
 #[cfg(all(test, not(loom)))]
@@ -257,8 +296,8 @@ mod tests {
         (0..layout.words).map(|_| AtomicU64::new(0)).collect()
     }
 
-    fn take_snapshot(words: &[AtomicU64]) -> RawSnapshot {
-        copy_meter(words.len(), |from, into: &mut [u64]| {
+    fn take_snapshot(words: &[AtomicU64], layout: &Layout, extent: CopyExtent) -> RawSnapshot {
+        copy_meter(layout, extent, |from, into: &mut [u64]| {
             load_words(words, from, into);
             Ok::<_, ()>(())
         })
@@ -311,11 +350,11 @@ mod tests {
             late_from_ns: 0,
         };
         let checked_snapshot = || {
-            let raw = take_snapshot(&words);
-            assert!(raw.is_consistent(&layout));
+            let raw = take_snapshot(&words, &layout, CopyExtent::Used);
+            assert!(raw.is_consistent());
             for number in raw.complete_records(&layout) {
-                let start = layout.recorder.record_start(number);
-                assert_eq!(raw.words[start..][..RECORD_WORDS], [number; RECORD_WORDS]);
+                let record = raw.record(&layout, number).unwrap();
+                assert_eq!(record[..RECORD_WORDS], [number; RECORD_WORDS]);
             }
             raw
         };
@@ -328,7 +367,7 @@ mod tests {
             }
         });
         let last = checked_snapshot();
-        assert!(last.is_exact() && last.words[at::DONE] == TICKS);
+        assert!(last.is_exact() && last.header[at::DONE] == TICKS);
     }
 
     /// The kernel may copy a header while the writer changes it.
@@ -350,7 +389,7 @@ mod tests {
             late_from_ns: 0,
         };
         (0..200).for_each(|_| Writer::new(&words, &layout).record(&wakeup));
-        let mut raw = take_snapshot(&words);
+        let mut raw = take_snapshot(&words, &layout, CopyExtent::Used);
         // The last late tick ended after the first header's `LATE_DONE` was read; the next one
         // began after the last header's `BEGUN` was read.
         raw.before[at::LATE_DONE] -= 1;
@@ -377,7 +416,7 @@ mod tests {
     }
 
     fn check_counters(raw: &RawSnapshot, wakeups: &[Wakeup]) {
-        let value = |at: usize| raw.words[at];
+        let value = |at: usize| raw.header[at];
         let total = |count: &dyn Fn(&Wakeup) -> u64| wakeups.iter().map(count).sum::<u64>();
         let max = |value: &dyn Fn(&Wakeup) -> u64| wakeups.iter().map(value).max().unwrap_or(0);
         assert_eq!(value(at::DONE), total(&|w| w.ticks));
@@ -394,14 +433,17 @@ mod tests {
     }
 
     fn check_lateness_bins(raw: &RawSnapshot, layout: &Layout, wakeups: &[Wakeup]) {
-        let BinsLayout { first, bins } = layout.lateness;
+        let bins = layout.lateness.bins;
         let mut counts = vec![0; bins];
         for wakeup in wakeups {
             for k in 0..wakeup.ticks {
                 counts[bin_index(7, lateness_ns(wakeup, k)).min(bins - 1)] += 1;
             }
         }
-        assert_eq!(&raw.words[first..][..bins], &counts[..]);
+        // Bins that are not copied are empty.
+        let (copied, others) = counts.split_at(raw.lateness.len());
+        assert_eq!(raw.lateness, copied);
+        assert!(others.iter().all(|count| *count == 0));
     }
 
     fn check_records(raw: &RawSnapshot, layout: &Layout, wakeups: &[Wakeup]) {
@@ -410,11 +452,11 @@ mod tests {
         let numbers: Vec<u64> = raw.complete_records(layout).collect();
         assert_eq!(numbers.len(), late.len().min(128));
         for number in numbers {
-            let start = layout.recorder.first + (number as usize - 1) % 128 * 8;
+            let record = &raw.records[(number as usize - 1) % 128 * 8..];
             let late = late[number as usize - 1];
             let work_ns = late.work_ns.unwrap_or(UNKNOWN_WORK);
             let expected = [number, 1, lateness_ns(late, 0), work_ns, late.overrun_ns];
-            assert_eq!(raw.words[start..][..RECORD_WORDS], expected);
+            assert_eq!(record[..RECORD_WORDS], expected);
         }
     }
 
@@ -428,11 +470,13 @@ mod tests {
             for wakeup in &wakeups {
                 Writer::new(&words, &layout).record(wakeup);
             }
-            let raw = take_snapshot(&words);
-            prop_assert!(raw.is_exact() && raw.is_consistent(&layout));
-            check_counters(&raw, &wakeups);
-            check_lateness_bins(&raw, &layout, &wakeups);
-            check_records(&raw, &layout, &wakeups);
+            for extent in [CopyExtent::Used, CopyExtent::Whole] {
+                let raw = take_snapshot(&words, &layout, extent);
+                prop_assert!(raw.is_exact() && raw.is_consistent());
+                check_counters(&raw, &wakeups);
+                check_lateness_bins(&raw, &layout, &wakeups);
+                check_records(&raw, &layout, &wakeups);
+            }
         }
 
         #[test]
@@ -462,10 +506,11 @@ mod tests {
                 let wakeup = Wakeup { lateness_ns, ticks: 1, ..wakeup };
                 Writer::new(&single, &layout).record(&wakeup);
             }
-            let mut coalesced = take_snapshot(&coalesced).words;
+            let [mut coalesced, single] = [&coalesced, &single]
+                .map(|words| words.iter().map(|word| word.load(Ordering::Relaxed)).collect::<Vec<_>>());
             prop_assert_eq!(coalesced[at::COALESCED], ticks - 1);
             coalesced[at::COALESCED] = 0;
-            prop_assert_eq!(coalesced, take_snapshot(&single).words);
+            prop_assert_eq!(coalesced, single);
         }
     }
 }
@@ -476,15 +521,19 @@ mod schedules {
     use loom::sync::Arc;
 
     fn check_copy(raw: &RawSnapshot) {
-        assert!(raw.is_consistent(&SMALL), "{raw:?}");
+        assert!(raw.is_consistent(), "{raw:?}");
         for number in raw.complete_records(&SMALL) {
-            let start = SMALL.recorder.first;
-            assert_eq!(raw.words[start..][..3], [number, number, number], "{raw:?}");
+            let record = raw.record(&SMALL, number).expect("a late tick");
+            assert_eq!(record[..3], [number, number, number], "{raw:?}");
         }
         if raw.is_exact() {
             let ticks = raw.before[at::DONE];
-            let expected = [0, u64::from(ticks >= 1), u64::from(ticks >= 2), 0];
-            assert_eq!(raw.words[HEADER_WORDS..HEADER_WORDS + 4], expected, "{raw:?}");
+            let expected: &[u64] = match ticks {
+                0 => &[0],
+                1 => &[0, 1],
+                _ => &[0, 1, 1],
+            };
+            assert_eq!(raw.lateness, expected, "{raw:?}");
         }
     }
 
@@ -493,13 +542,13 @@ mod schedules {
     #[test]
     fn copies_are_consistent() {
         loom::model(|| {
-            // The words that the checks below use: of the first header, of the meter, and of the
-            // last header. Loading any other word would only multiply the schedules.
+            // The words that the checks below use. Loading any other word would only multiply the
+            // schedules.
             let (bins, record) = (SMALL.lateness.first, SMALL.recorder.first);
-            let words_used = [at::LATE_DONE, bins + 1, bins + 2, record, record + 1, record + 2];
-            let mut used =
-                [&[at::DONE, at::LATE_DONE][..], &words_used, &[at::BEGUN, at::LATE_BEGUN]]
-                    .into_iter();
+            let before = [at::DONE, at::LATE_DONE];
+            let header = [at::LATE_DONE, at::MAX_LATENESS];
+            let after = [at::BEGUN, at::LATE_BEGUN];
+            let mut headers = [&before[..], &header, &after].into_iter();
             let words: Arc<Vec<AtomicU64>> =
                 Arc::new((0..SMALL.words).map(|_| AtomicU64::new(0)).collect());
             let written = Arc::clone(&words);
@@ -520,9 +569,20 @@ mod schedules {
                     });
                 }
             });
-            let raw = copy_meter(SMALL.words, |from, into: &mut [u64]| {
-                for at in used.next().expect("a copy has three parts") {
+            let raw = copy_meter(&SMALL, CopyExtent::Used, |from, into: &mut [u64]| {
+                let used: Vec<usize> = if from == 0 {
+                    headers.next().expect("a copy reads three headers").to_vec()
+                } else if from == bins {
+                    (bins + 1..bins + into.len()).collect()
+                } else {
+                    (record..record + 3).collect()
+                };
+                for at in &used {
                     into[at - from] = words[*at].load(Ordering::Relaxed);
+                }
+                if used == header {
+                    // The copy then contains the bins up to the maximum.
+                    into[at::DONE] = 1;
                 }
                 Ok::<_, ()>(())
             })

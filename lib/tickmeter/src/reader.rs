@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::layout::Layout;
 use crate::page::Page;
-use crate::publication::{RawSnapshot, copy_meter, load_words};
+use crate::publication::{CopyExtent, RawSnapshot, copy_meter, load_words};
 use crate::snapshot::Snapshot;
 
 /// Number of copies that are tried until one is exact.
@@ -38,12 +38,13 @@ impl Reader {
     }
 
     fn copy(&self) -> RawSnapshot {
-        let copied = copy_meter(Layout::CURRENT.words, |from, into| self.load(from, into));
+        let load = |from, into: &mut [u64]| self.load(from, into);
+        let copied = copy_meter(&Layout::CURRENT, CopyExtent::Used, load);
         copied.unwrap_or_else(|never| match never {})
     }
 
     fn load(&self, from: usize, into: &mut [u64]) -> Result<(), Infallible> {
-        load_words(&self.page, from, into);
+        load_words(self.page.current(), from, into);
         Ok(())
     }
 }

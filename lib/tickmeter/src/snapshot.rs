@@ -123,11 +123,12 @@ impl Snapshot {
     /// # Errors
     /// Returns an error if a value of the header is invalid.
     pub(crate) fn decode(raw: &RawSnapshot, layout: &Layout) -> Result<Self, FormatError> {
-        let words = &raw.words;
+        let words = &raw.header;
         let duration = |at: usize| Duration::from_nanos(words[at]);
+        let bits = layout.bin_bits;
         let lateness =
-            Histogram::from_words(words, layout.bin_bits, layout.lateness, words[at::MAX_LATENESS]);
-        let work = Histogram::from_words(words, layout.bin_bits, layout.work, words[at::MAX_WORK]);
+            Histogram::from_words(&raw.lateness, bits, layout.lateness, words[at::MAX_LATENESS]);
+        let work = Histogram::from_words(&raw.work, bits, layout.work, words[at::MAX_WORK]);
         let late = raw.complete_records(layout);
         Ok(Self {
             name: read_text(&words[at::NAME..at::PROGRAM], MAX_NAME_BYTES)?,
@@ -152,7 +153,7 @@ impl Snapshot {
             lateness,
             work,
             work_total: duration(at::WORK_SUM),
-            late: late.filter_map(|number| LateTick::decode(words, layout, number)).collect(),
+            late: late.filter_map(|number| LateTick::decode(raw, layout, number)).collect(),
         })
     }
 
@@ -188,19 +189,22 @@ impl Snapshot {
             work: self.work.since(&earlier.work),
             work_total: self.work_total.saturating_sub(earlier.work_total),
             late: self.late.iter().filter(|late| late.number > last_known).cloned().collect(),
-            ..self.clone()
+            name: self.name.clone(),
+            program: self.program.clone(),
+            pid: self.pid,
+            registered: self.registered,
+            period: self.period,
+            late_from: self.late_from,
+            clock_error: self.clock_error,
+            last_tick: self.last_tick,
         })
     }
 }
 
 impl LateTick {
     /// Decodes the record of a late tick; `None` if the record is that of another tick.
-    fn decode(words: &[u64], layout: &Layout, number: u64) -> Option<Self> {
-        let start = layout.recorder.record_start(number);
-        let record = words.get(start..start + layout.recorder.words)?;
-        if record[0] != number {
-            return None;
-        }
+    fn decode(raw: &RawSnapshot, layout: &Layout, number: u64) -> Option<Self> {
+        let record = raw.record(layout, number).filter(|record| record[0] == number)?;
         let work = Some(record[3]).filter(|&ns| ns != UNKNOWN_WORK);
         Some(Self {
             number,
@@ -213,8 +217,9 @@ impl LateTick {
 }
 
 impl Histogram {
-    fn from_words(words: &[u64], bits: u32, layout: BinsLayout, max_ns: u64) -> Self {
-        let counts = words[layout.first..][..layout.bins].iter().enumerate();
+    /// Creates a histogram from the counts of the first bins of a layout.
+    fn from_words(counts: &[u64], bits: u32, layout: BinsLayout, max_ns: u64) -> Self {
+        let counts = counts.iter().enumerate();
         let nonempty =
             counts.filter(|(_, count)| **count > 0).map(|(bin, &count)| (bin as u32, count));
         // A process may take snapshots for months. With few different capacities, the allocator can
@@ -286,18 +291,18 @@ impl Histogram {
     }
 
     fn since(&self, earlier: &Self) -> Self {
-        let mut bins = self.bins.clone();
-        for (bin, count) in &mut bins {
-            *count = count.saturating_sub(earlier.bin_count(*bin));
+        let mut earlier_bins = earlier.bins.iter().copied().peekable();
+        let mut bins = Vec::new();
+        for &(bin, count) in &self.bins {
+            while earlier_bins.next_if(|(earlier_bin, _)| *earlier_bin < bin).is_some() {}
+            let earlier_bin = earlier_bins.next_if(|(earlier_bin, _)| *earlier_bin == bin);
+            let added = count.saturating_sub(earlier_bin.map_or(0, |(_, count)| count));
+            if added > 0 {
+                bins.push((bin, added));
+            }
         }
-        bins.retain(|(_, count)| *count > 0);
         let highest_end = bins.last().map_or(0, |(bin, _)| self.bin_end(*bin));
         Self { bits: self.bits, bins, max_ns: highest_end.min(self.max_ns), last: self.last }
-    }
-
-    fn bin_count(&self, bin: u32) -> u64 {
-        let found = self.bins.binary_search_by_key(&bin, |(bin, _)| *bin);
-        found.map_or(0, |index| self.bins[index].1)
     }
 }
 

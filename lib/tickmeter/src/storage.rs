@@ -71,6 +71,7 @@ mod shared {
 
     use crate::calls;
     use crate::directory::{Directory, DirectoryError, EXTENSION, FileId, UNFINISHED_EXTENSION};
+    use crate::layout::HEADER_WORDS;
     use crate::mapping::Mapping;
 
     const SHARED_MEMORY: &str = "/dev/shm";
@@ -82,7 +83,7 @@ mod shared {
     /// The sweep that registrations of this process continue.
     static SWEEP: Mutex<Sweep> = Mutex::new(Sweep { directory: None, names: Vec::new() });
     /// Number of files that a registration examines at most.
-    const MAX_SWEPT_FILES: usize = 16;
+    const MAX_SWEPT_FILES: usize = 2;
 
     fn shared_memory_directory(user: u32) -> PathBuf {
         Path::new(SHARED_MEMORY).join(format!("{EXTENSION}-{user}"))
@@ -152,13 +153,17 @@ mod shared {
         pub(crate) mapping: Mapping,
     }
 
-    /// Creates a file with these words and maps it. Tries the next directory if one has no parent
+    /// Creates a file with this header and maps it. Tries the next directory if one has no parent
     /// or fails.
-    pub(crate) fn create(name: &str, words: &[u64]) -> Result<CreatedMeter, Why> {
+    pub(crate) fn create(
+        name: &str,
+        header: &[u64; HEADER_WORDS],
+        words: usize,
+    ) -> Result<CreatedMeter, Why> {
         let mut why = Why::NoDirectory;
         for directory in directories() {
             if directory.parent().is_some_and(Path::is_dir) {
-                match create_in(&directory, name, words) {
+                match create_in(&directory, name, header, words) {
                     Ok(created) => return Ok(created),
                     Err(refused) => why = refused,
                 }
@@ -170,7 +175,12 @@ mod shared {
     /// Creates a file in a directory, which is created if it does not exist. The file gets the name
     /// that readers look for only when it is complete.
     #[allow(unsafe_code, reason = "only who creates the file knows that it keeps its length")]
-    pub(crate) fn create_in(path: &Path, name: &str, words: &[u64]) -> Result<CreatedMeter, Why> {
+    pub(crate) fn create_in(
+        path: &Path,
+        name: &str,
+        header: &[u64; HEADER_WORDS],
+        words: usize,
+    ) -> Result<CreatedMeter, Why> {
         let directory = open_or_create(path)?;
         SWEEP.lock().unwrap_or_else(PoisonError::into_inner).continue_in(&directory);
         let final_name = OsString::from(format!("{name}.{EXTENSION}"));
@@ -181,7 +191,7 @@ mod shared {
         // So no other user can truncate it or store into it, and its owner can only after a change
         // of its mode, which the documentation of the crate forbids. Readers copy the file and
         // never open it for writing.
-        let created = unsafe { Mapping::new(file, words) }.and_then(|mapping| {
+        let created = unsafe { Mapping::new(file, header, words) }.and_then(|mapping| {
             directory.rename(&unfinished, &final_name)?;
             Ok(mapping)
         });

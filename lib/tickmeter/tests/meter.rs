@@ -227,6 +227,29 @@ fn dropped_meter_removes_its_file() {
     assert_eq!((file.snapshot().unwrap().ticks, file.is_alive()), (1, false));
 }
 
+/// The memory of a file is its blocks, whichever process has touched them.
+#[test]
+#[cfg(target_os = "linux")]
+fn idle_meters_touch_two_pages() {
+    use std::os::unix::fs::MetadataExt as _;
+    let pages = |meter: &Meter| match meter.place() {
+        Place::Mapped(path) => Some(std::fs::metadata(path).unwrap().blocks() * 512 / 4_096),
+        _ => None,
+    };
+    let mut meter = register("idle");
+    meter.work_done();
+    // Neither this process nor another one allocates the memory by reading it.
+    assert_eq!(meter.snapshot().ticks, 0);
+    let Some(idle) = pages(&meter) else { return };
+    if let Place::Mapped(path) = meter.place() {
+        assert_eq!(tickmeter::read::File::open(path).unwrap().snapshot().unwrap().ticks, 0);
+    }
+    assert!(idle <= 2 && pages(&meter) == Some(idle), "{idle} pages");
+    meter.tick(Instant::now());
+    let ticking = pages(&meter).unwrap();
+    assert!(ticking * 4_096 >= 72_192, "{ticking} pages: a later tick may find the memory full");
+}
+
 /// Tests of wrapped intervals. The counts follow from the ticks, however late these are.
 #[cfg(any(feature = "tokio", feature = "osinterval"))]
 mod wrapped {

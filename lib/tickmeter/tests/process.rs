@@ -193,6 +193,34 @@ fn file_size_limit_is_survived() {
     std::fs::remove_dir(directory).unwrap();
 }
 
+/// A file system with room for the headers of some meters, but not for the ticks of one.
+#[test]
+#[cfg(target_os = "linux")]
+fn full_file_system_is_survived() {
+    let name = format!("tickmeter-full-{}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    std::fs::create_dir(&directory).unwrap();
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c"])
+        .arg("mount -t tmpfs -o size=40k,mode=0700 none \"$TICKMETER_DIR\" || exit 77; exec \"$0\" \"$@\"")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "limited", "--ignored", "--nocapture"])
+        .env(ENV_DIRECTORY, &directory)
+        .output();
+    std::fs::remove_dir(&directory).unwrap();
+    // Only some systems let a process mount a file system.
+    let Ok(output) = output else { return };
+    let (stdout, stderr) =
+        [&output.stdout, &output.stderr].map(|b| String::from_utf8_lossy(b)).into();
+    if output.status.success() {
+        assert!(stdout.contains("1 tick, Private(Refused("), "{output:?}");
+        assert!(stdout.contains("StorageFull"), "{output:?}");
+    } else {
+        let is_refused = stderr.contains("unshare:") || output.status.code() == Some(77);
+        assert!(is_refused, "{output:?}");
+    }
+}
+
 /// Requests a series.
 const WITH_SERIES: (&str, &str) = ("OSJITTER_SERIES", "ticks");
 

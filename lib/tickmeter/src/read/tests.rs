@@ -26,15 +26,24 @@ impl Drop for TestDirectory {
 }
 
 /// Creates a file like a process that is later killed, and so does not remove it.
-fn create_meter(directory: &Path, name: &str, words: &[u64]) -> (Mapping, PathBuf) {
-    let CreatedMeter { file, mapping } = create_in(directory, name, words).unwrap();
+fn create_meter(directory: &Path, name: &str, layout: &Layout) -> (Mapping, PathBuf) {
+    let CreatedMeter { file, mapping } = create_file(directory, name, layout).unwrap();
+    mapping.reserve().unwrap();
     let path = file.path();
     std::mem::forget(file);
     (mapping, path)
 }
 
-fn initial_words(layout: &Layout) -> Vec<u64> {
-    let mut words = vec![0; layout.words];
+fn create_file(
+    directory: &Path,
+    name: &str,
+    layout: &Layout,
+) -> Result<CreatedMeter, crate::storage::Why> {
+    create_in(directory, name, &initial_header(layout), layout.words)
+}
+
+fn initial_header(layout: &Layout) -> [u64; HEADER_WORDS] {
+    let mut words = [0; HEADER_WORDS];
     words[..LAYOUT_WORDS].copy_from_slice(&layout.header_words());
     words[at::PID] = 7;
     words[at::PERIOD] = 1_000_000;
@@ -128,7 +137,7 @@ fn check_exact_snapshot(snapshot: &Snapshot) {
 fn concurrent_snapshots_are_consistent() {
     let directory = TestDirectory::new("torn");
     let layout = Layout::CURRENT;
-    let (mapping, path) = create_meter(&directory.0, "1", &initial_words(&layout));
+    let (mapping, path) = create_meter(&directory.0, "1", &layout);
     // ThreadSanitizer is a hundred times slower, and does not depend on luck to find a race.
     let visits = if cfg!(tsan) { 500 } else { 10_000 };
     let stop = AtomicBool::new(false);
@@ -211,7 +220,7 @@ fn exercise_snapshot(snapshot: &Snapshot, earlier: &Snapshot) {
 fn read_mutated_files(name: &str, files: usize) -> usize {
     let layout = Layout::new(7, 512, 4);
     let directory = TestDirectory::new(name);
-    let (mapping, path) = create_meter(&directory.0, "1", &initial_words(&layout));
+    let (mapping, path) = create_meter(&directory.0, "1", &layout);
     for k in 1..=200 {
         Writer::new(&mapping, &layout).record(&wakeup(k));
     }
@@ -262,8 +271,7 @@ struct ValidFile {
 impl ValidFile {
     fn new(name: &str) -> Self {
         let directory = TestDirectory::new(name);
-        let words = initial_words(&Layout::CURRENT);
-        let (mapping, path) = create_meter(&directory.0, "1", &words);
+        let (mapping, path) = create_meter(&directory.0, "1", &Layout::CURRENT);
         let bytes = std::fs::read(&path).unwrap();
         Self { directory, path, bytes, _mapping: mapping }
     }
@@ -299,7 +307,16 @@ fn invalid_files_are_rejected() {
     assert!(matches!(with_word(at::LATENESS, 9_020), Err(ReadError::Malformed(_))));
     assert!(matches!(with_word(at::NAME, 65), Err(ReadError::Malformed(_))));
     assert!(matches!(with_word(at::NAME + 1, u64::MAX), Err(ReadError::Malformed(_))));
-    assert!(matches!(with_word(64, 5), Err(ReadError::Torn)), "a bin with ticks that never came");
+    let with_ticks = |ticks: u64, in_bin: u64| {
+        file.read_changed(|bytes| {
+            for (at, value) in [(at::BEGUN, ticks), (at::DONE, ticks), (HEADER_WORDS, in_bin)] {
+                bytes[at * 8..][..8].copy_from_slice(&value.to_ne_bytes());
+            }
+        })
+    };
+    assert_eq!(with_ticks(3, 3).unwrap().ticks, 3);
+    assert!(matches!(with_ticks(3, 5), Err(ReadError::Torn)), "a bin with ticks that never came");
+    assert!(matches!(with_ticks(5, 3), Err(ReadError::Torn)));
     assert!(matches!(with_word(at::DONE, 5), Err(ReadError::Torn)));
 }
 
@@ -330,8 +347,7 @@ fn truncated_open_file_is_an_error() {
 fn file_and_directory_are_private() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = TestDirectory::new("modes");
-    let words = initial_words(&Layout::CURRENT);
-    let (_mapping, path) = create_meter(&directory.0, "1", &words);
+    let (_mapping, path) = create_meter(&directory.0, "1", &Layout::CURRENT);
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&path), mode(&directory.0)), (0o400, 0o700));
 }
@@ -339,8 +355,7 @@ fn file_and_directory_are_private() {
 #[test]
 fn abandoned_files_are_swept() {
     let directory = TestDirectory::new("alive");
-    let words = initial_words(&Layout::CURRENT);
-    let (mapping, path) = create_meter(&directory.0, "1", &words);
+    let (mapping, path) = create_meter(&directory.0, "1", &Layout::CURRENT);
     let file = File::open(&path).unwrap();
     assert!(file.is_alive() && file.is_alive());
     assert_eq!((sweep(&directory.0), list(&directory.0).unwrap().len()), (0, 1));
@@ -357,8 +372,7 @@ fn abandoned_files_are_swept() {
 #[test]
 fn registrations_sweep_few_files_each() {
     let directory = TestDirectory::new("steps");
-    let words = initial_words(&Layout::CURRENT);
-    let meters = (0..40).map(|n| create_meter(&directory.0, &n.to_string(), &words));
+    let meters = (0..5).map(|n| create_meter(&directory.0, &n.to_string(), &Layout::CURRENT));
     drop(meters.collect::<Vec<_>>());
     let opened = Directory::open(&directory.0).unwrap().unwrap();
     let mut steps = Sweep { directory: None, names: Vec::new() };
@@ -366,8 +380,8 @@ fn registrations_sweep_few_files_each() {
         steps.continue_in(&opened);
         list(&directory.0).unwrap().len()
     });
-    assert_eq!(remaining, [24, 8, 0, 0]);
-    drop(create_meter(&directory.0, "40", &words));
+    assert_eq!(remaining, [3, 1, 0, 0]);
+    drop(create_meter(&directory.0, "40", &Layout::CURRENT));
     steps.continue_in(&opened);
     assert_eq!(list(&directory.0).unwrap().len(), 1, "each file is examined once");
 }
@@ -375,8 +389,7 @@ fn registrations_sweep_few_files_each() {
 #[test]
 fn unfinished_files_need_the_magic() {
     let directory = TestDirectory::new("unfinished");
-    let words = initial_words(&Layout::CURRENT);
-    let (mapping, path) = create_meter(&directory.0, "1", &words);
+    let (mapping, path) = create_meter(&directory.0, "1", &Layout::CURRENT);
     let [meter, other] = ["1.new", "settings.new"].map(|name| directory.0.join(name));
     std::fs::rename(&path, &meter).unwrap();
     std::fs::write(&other, "another program's").unwrap();
@@ -394,7 +407,7 @@ fn linked_directories_are_not_swept() {
     let home = TestDirectory::new("linked");
     let target = home.0.join("target");
     std::fs::create_dir_all(&target).unwrap();
-    let (mapping, path) = create_meter(&target, "1", &initial_words(&Layout::CURRENT));
+    let (mapping, path) = create_meter(&target, "1", &Layout::CURRENT);
     drop(mapping);
     let link = home.0.join("tickmeter-0");
     std::os::unix::fs::symlink(&target, &link).unwrap();
@@ -402,7 +415,7 @@ fn linked_directories_are_not_swept() {
     assert!(matches!(Directory::open(&link), Err(DirectoryError::NotADirectory)));
     assert!(matches!(Directory::open_of_any_user(&link), Err(DirectoryError::NotADirectory)));
     assert_eq!(list(&link).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-    let created = create_in(&link, "2", &initial_words(&Layout::CURRENT));
+    let created = create_file(&link, "2", &Layout::CURRENT);
     assert!(matches!(created, Err(crate::storage::Why::NotOurs(_))), "{created:?}");
     // A directory that is replaced by a link after it was opened is not followed either.
     let opened = Directory::open(&target).unwrap().unwrap();
@@ -419,7 +432,7 @@ fn linked_directories_are_not_swept() {
 fn meters_of_others_are_refused() {
     const OTHER_USER: u32 = 54_321;
     let directory = TestDirectory::new("others");
-    let (mapping, path) = create_meter(&directory.0, "1", &initial_words(&Layout::CURRENT));
+    let (mapping, path) = create_meter(&directory.0, "1", &Layout::CURRENT);
     drop(mapping);
     // Only root can give a file away.
     if std::os::unix::fs::chown(&path, Some(OTHER_USER), None).is_err() {
@@ -452,12 +465,11 @@ fn identity_is_independent_of_the_path() {
 #[test]
 fn taken_file_names_are_kept() {
     let directory = TestDirectory::new("taken");
-    let words = initial_words(&Layout::CURRENT);
-    let _first = create_meter(&directory.0, "1", &words);
+    let _first = create_meter(&directory.0, "1", &Layout::CURRENT);
     for taken in ["3.new", "4.tickmeter"] {
         let path = directory.0.join(taken);
         std::fs::write(&path, "another program's").unwrap();
-        assert!(create_in(&directory.0, &taken[..1], &words).is_err(), "{taken}");
+        assert!(create_file(&directory.0, &taken[..1], &Layout::CURRENT).is_err(), "{taken}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "another program's");
     }
     assert!(!directory.0.join("4.new").exists());
@@ -469,10 +481,9 @@ fn unsafe_directories_are_refused() {
     let directory = TestDirectory::new("open");
     std::fs::create_dir(&directory.0).unwrap();
     std::fs::set_permissions(&directory.0, std::fs::Permissions::from_mode(0o777)).unwrap();
-    let words = initial_words(&Layout::CURRENT);
-    let writable = create_in(&directory.0, "1", &words);
+    let writable = create_file(&directory.0, "1", &Layout::CURRENT);
     assert!(matches!(writable, Err(crate::storage::Why::NotOurs(_))), "{writable:?}");
     assert!(matches!(Directory::open(&directory.0), Err(DirectoryError::Writable)));
-    let missing = create_in(&directory.0.join("a/b"), "1", &words);
+    let missing = create_file(&directory.0.join("a/b"), "1", &Layout::CURRENT);
     assert!(matches!(missing, Err(crate::storage::Why::Refused(..))), "{missing:?}");
 }
