@@ -65,6 +65,7 @@ fn render_block(block: &Block) -> String {
             format!("<p class=\"warning\"><strong>warning</strong>: {}</p>\n", escape(text))
         }
         Block::Table(table) => render_table(table),
+        Block::Picture(svg) => svg.clone(),
         Block::Code(text) => format!("<pre>{}</pre>\n", escape(text.trim_end())),
     }
 }

@@ -24,6 +24,7 @@ fn render_block(block: &Block) -> String {
         Block::Items(items) => items.iter().map(render_item).collect(),
         Block::Warning(text) => format!("> **warning**: {}\n", escape(text)),
         Block::Table(table) => render_table(table),
+        Block::Picture(_) => String::new(),
         Block::Code(text) => format_block(text),
     }
 }

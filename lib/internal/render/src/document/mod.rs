@@ -28,6 +28,7 @@ enum Block {
     Warning(String),
     Table(Table),
     Code(String),
+    Picture(String),
 }
 
 /// A table with a heading. Every row has as many cells as the heading.
@@ -118,6 +119,13 @@ impl Document {
     /// Adds text of a program, which is shown as it is.
     pub fn code(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Code(text.into()));
+    }
+
+    /// Adds a picture as SVG, which only pages contain, unless it is empty.
+    pub fn picture(&mut self, svg: String) {
+        if !svg.is_empty() {
+            self.blocks.push(Block::Picture(svg));
+        }
     }
 
     /// Adds the blocks of another document.

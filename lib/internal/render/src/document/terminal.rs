@@ -40,6 +40,7 @@ fn render_block(block: &Block, columns: usize) -> String {
         Block::Items(items) => items.iter().map(|item| render_item(item, columns)).collect(),
         Block::Warning(text) => wrap_paragraph(&format!("warning: {text}"), columns),
         Block::Table(table) => render_table(table, columns),
+        Block::Picture(_) => String::new(),
         Block::Code(text) => format!("{}\n", text.trim_end()),
     }
 }

@@ -8,6 +8,7 @@ mod cpus;
 pub mod fitness;
 pub mod html;
 pub mod label;
+pub mod late_code;
 pub mod markdown;
 pub mod origin;
 mod overflow;

@@ -6,6 +6,7 @@ use files::report::why::{Behind, LateTick, Shares, Why};
 use files::report::{Report, Round, Subject};
 use serde_json::Value;
 
+use crate::report::late_code;
 use crate::report::why::{class_name, links};
 use crate::trace_events::{Lanes, Process, TraceEvents};
 use files::entry::{Entry, entries};
@@ -155,6 +156,7 @@ fn add_explained_ticks(events: &mut TraceEvents, process: Process, period_ns: u6
         let mut args = vec![("round", tick.round.into()), ("tick", tick.tick.into())];
         args.extend(cause_args(&tick.shares_ns));
         args.extend(tick.behind.iter().map(|behind| ("behind", describe_behind(behind))));
+        args.extend(tick.code.iter().map(|code| ("code", late_code::describe(code).into())));
         let track = lanes.slice(events, "late tick", deadline_ns, end_ns, &args);
         let (Some(track), Some(chain)) = (track, &tick.chain) else { continue };
         let mut from_ns = deadline_ns;

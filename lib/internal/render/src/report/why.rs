@@ -13,6 +13,7 @@ use files::report::{Report, Subject};
 use files::why::pool::{MIN_EPISODES, MIN_TICKS};
 
 use crate::report::label::labels;
+use crate::report::late_code;
 pub use crate::report::subject_diagnosis::Diagnosis;
 use crate::report::unexplained::{GroupedDiagnoses, SufficientLength};
 
@@ -98,7 +99,11 @@ impl Diagnosis<'_> {
             )
         };
         let (counts, tier, overhead) = (self.counts(), tier_name(tier), self.overhead());
-        format!("Why {which} were late ({name}, {counts}; tier {tier}{overhead}){too_few}")
+        let functions = self.why.code.as_ref().map(late_code::heading);
+        let functions = prefix_or_empty(": ", functions.filter(|named| !named.is_empty()));
+        format!(
+            "Why {which} were late{functions} ({name}, {counts}; tier {tier}{overhead}){too_few}"
+        )
     }
 
     /// Describes which ticks count as late.
@@ -322,6 +327,9 @@ fn describe_late_tick(tick: &LateTick) -> DescribedTick {
         let name = if class == Class::Queue { "waiting for a CPU" } else { class_name(class) };
         let of_it = if parts.is_empty() { " of it" } else { "" };
         parts.push(format!("{time}{of_it} {name}{behind}"));
+    }
+    if let Some(code) = &tick.code {
+        parts.insert(0, late_code::describe(code));
     }
     let path = tick.chain.as_ref().map(|chain| format_links(links(chain)));
     let late = format_time(tick.lateness_ns as i64);

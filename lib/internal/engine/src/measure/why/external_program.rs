@@ -3,21 +3,24 @@
 //! The kernel records the switches of the program's threads. They are compared with the times that
 //! the program writes.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use files::report::why::Evidence;
 use files::why::external_process::{self, ReconstructedRound, WatchedThread};
 use files::why::pool::{ProfiledRound, ProfiledTick};
+use files::why::stacks::StackSampling;
 use files::why::{CpuIntervals, RoundConditions, Standstill};
 use jitterstat::sample::Grid;
 
-use crate::machine::os::{self, DrainedSwitches, NotAvailable, SwitchRing};
+use crate::machine::os::{self, DrainedSwitches, NotAvailable, StackRecords, SwitchRing};
 use crate::measure::program_output::ProgramRound;
 use crate::measure::why::cpu_records::{CpuRecords, UsableRecords};
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::{ThreadNames, group_by_thread, mark_occupied};
 use crate::measure::why::profiler::Profiler;
 use crate::measure::why::round_diagnosis::{MAX_PATH_NS, RoundDiagnosis};
+use crate::measure::why::stack_recorder::{self, StackRecorder};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence, ThreadChains};
 use crate::measure::why::unavailable::Unavailable;
 use crate::measure::why::witness::Witnesses;
@@ -32,6 +35,8 @@ pub struct ProgramProfiler<'a> {
     profiler: &'a Profiler,
     /// A ring per CPU for the threads of the program.
     rings: Result<Vec<SwitchRing>, NotAvailable>,
+    /// Recorder of the stacks of these threads, until the round has ended.
+    stacks: Option<Result<StackRecorder, NotAvailable>>,
     witnesses: Option<Witnesses>,
 }
 
@@ -55,15 +60,17 @@ impl<'a> ProgramProfiler<'a> {
         // The rings record everything that this thread starts, so start the witnesses first.
         let witnesses = Some(Witnesses::begin(period));
         let cpus = os::affinity().unwrap_or_else(|| vec![0]);
-        let rings = cpus.into_iter().map(SwitchRing::for_started_programs).collect();
+        let rings = cpus.iter().map(|&cpu| SwitchRing::for_started_programs(cpu)).collect();
+        let stacks = Some(StackRecorder::begin(&cpus));
         profiler.set_recording(true);
-        Self { profiler, rings, witnesses }
+        Self { profiler, rings, stacks, witnesses }
     }
 
     /// Attributes the lateness of every tick of the round to its causes, as far as they are visible
     /// from outside. A round of which switches were lost is not explained.
     pub fn diagnose(mut self, round: &FinishedProgram<'_>) -> RoundDiagnosis {
         self.profiler.set_recording(false);
+        let sampled = self.stacks.take().map(|stacks| stacks.map(StackRecorder::finish));
         let witnesses = self.witnesses.take();
         let standstills = witnesses.and_then(|witnesses| witnesses.end(round.output.started));
         let drained: Vec<DrainedSwitches> =
@@ -72,13 +79,14 @@ impl<'a> ProgramProfiler<'a> {
         if lost > 0 {
             return RoundDiagnosis::lost(round.index, lost);
         }
-        let diagnosis = self.explain_round(&drained, standstills, round);
+        let diagnosis = self.explain_round(&drained, sampled, standstills, round);
         diagnosis.unwrap_or_else(|why| RoundDiagnosis::unavailable(round.index, &why))
     }
 
     fn explain_round(
         &self,
         drained: &[DrainedSwitches],
+        sampled: Option<Result<StackRecords, NotAvailable>>,
         standstills: Option<Vec<Standstill>>,
         round: &FinishedProgram<'_>,
     ) -> Result<RoundDiagnosis, Unavailable> {
@@ -107,17 +115,43 @@ impl<'a> ProgramProfiler<'a> {
             evidence.standstill_ns = Some(conditions.standstill_ns());
         }
         let mut names = thread_names(round.name, &watched, drained);
-        let ticks =
+        let mut ticks =
             attribute_ticks(round.grid.first_tick, &seen, &conditions, &records, &mut names);
+        let sampling =
+            sampled.map(|sampled| self.name_stacks(&mut ticks, &seen, &watched, sampled, &clock));
         let threads = seen.running_threads();
         evidence.threads = threads.len() as u64;
         let index = round.index;
         Ok(RoundDiagnosis {
-            round: ProfiledRound { index, ticks, tier, evidence, ..ProfiledRound::default() },
+            round: ProfiledRound {
+                index,
+                ticks,
+                tier,
+                evidence,
+                sampling,
+                ..ProfiledRound::default()
+            },
             missing: availability.missing(),
             threads,
             occupants: records.occupants.unwrap_or_default(),
         })
+    }
+
+    /// Adds the functions that ran while ticks were late, and returns how they were sampled.
+    fn name_stacks(
+        &self,
+        ticks: &mut [ProfiledTick],
+        seen: &ReconstructedRound,
+        watched: &[WatchedThread],
+        sampled: Result<StackRecords, NotAvailable>,
+        clock: &KernelClock,
+    ) -> StackSampling {
+        let mut namer = self.profiler.stacks.lock().unwrap_or_else(PoisonError::into_inner);
+        let sampled = sampled.inspect(|records| {
+            stack_recorder::add_stacks(ticks, &seen.ticks, watched, records, clock, &mut namer);
+        });
+        let missing = sampled.err().map(|why| why.to_string());
+        StackSampling { missing, ..namer.sampling() }
     }
 
     /// Reads the records of all CPUs since the last call.

@@ -13,6 +13,7 @@ use crate::machine::os::{self, NotAvailable, Quota, SwitchRing, ThreadStats};
 use crate::measure::why::occupants::CpuRings;
 use crate::measure::why::wakeup_chains::WakeupChains;
 use crate::measure::why::witness::Witnesses;
+use crate::stacks::StackNamer;
 use crate::subject::WaitKind;
 
 /// Number of cycles per tick for which memory is reserved. A task of a load may wake the thread
@@ -32,6 +33,8 @@ pub struct Profiler {
     /// A ring for each CPU that the process may use.
     pub(super) cpus: CpuRings,
     pub(super) chains: WakeupChains,
+    /// Names of the functions of a user's program.
+    pub(super) stacks: Mutex<StackNamer>,
     /// Whether the threads of further rounds have rings of their own, although all CPUs have some.
     has_lost_records: AtomicBool,
 }
@@ -47,6 +50,7 @@ impl Profiler {
             fault_ns: os::fault_ns(),
             cpus: rings.map(Mutex::new),
             chains: WakeupChains::open(),
+            stacks: Mutex::default(),
             has_lost_records: AtomicBool::new(false),
         }
     }

@@ -3,9 +3,11 @@
 
 use cli::time::format_time;
 use files::report::Report;
-use files::report::why::{Class, Why, WhyRound};
+use files::report::why::{Class, SampledCode, Why, WhyRound};
 
-use crate::document::html::escape;
+use crate::document::Document;
+use crate::document::html::{escape, render};
+use crate::report::late_code;
 use crate::report::unexplained::GroupedDiagnoses;
 use crate::report::why::{Cause, Diagnosis, diagnoses, format_class_share};
 
@@ -31,6 +33,9 @@ fn render_diagnosis(diagnosis: &Diagnosis<'_>) -> String {
     if diagnosis.why.shares_ns.is_some() {
         html += &render_bars(diagnosis.why);
     }
+    if let Some(code) = &diagnosis.why.code {
+        html += &render_code(code);
+    }
     for late in diagnosis.longest_ticks() {
         let (tick, causes) = (escape(&late.tick), escape(&late.causes));
         html += &format!("<details><summary>{tick}</summary><p>{causes}</p></details>\n");
@@ -42,6 +47,18 @@ fn render_diagnosis(diagnosis: &Diagnosis<'_>) -> String {
         html += &format!("<p class=\"note\">{}</p>\n", escape(&note));
     }
     html
+}
+
+/// Renders the functions that ran while ticks were late, with their stacks.
+fn render_code(code: &SampledCode) -> String {
+    let mut document = Document::new();
+    let functions = late_code::table(code);
+    if !functions.is_empty() {
+        document.table(functions);
+    }
+    document.picture(late_code::flame(&code.stacks));
+    document.notes(late_code::notes(code));
+    render(&document)
 }
 
 /// Renders a table with a row per cause; empty if there are none.

@@ -6,6 +6,7 @@ use files::report::{Report, Subject};
 use super::{Cause, Diagnosis, diagnoses, select_diagnoses};
 use crate::document::{Document, Table};
 use crate::report::label::{self, labels};
+use crate::report::late_code;
 use crate::report::ranking::Ranking;
 use crate::report::unexplained::GroupedDiagnoses;
 
@@ -78,6 +79,13 @@ fn add_diagnosis(document: &mut Document, diagnosis: &Diagnosis<'_>) {
     }
     if !table.is_empty() {
         document.table(table);
+    }
+    if let Some(code) = &diagnosis.why.code {
+        let functions = late_code::table(code);
+        if !functions.is_empty() {
+            document.table(functions);
+        }
+        document.notes(late_code::notes(code));
     }
     let longest = diagnosis.longest_ticks().filter(|_| diagnosis.why.tier.is_some());
     document.notes(longest.map(|late| {
