@@ -9,6 +9,7 @@ pub mod new_plan;
 pub mod plan_args;
 pub mod plan_file;
 mod round_stream;
+mod settling;
 
 use std::io::Write;
 use std::path::Path;
@@ -42,6 +43,7 @@ use crate::run::late_ticks::LateTicks;
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_args::{PlanArgs, ScenarioKeys};
 use crate::run::round_stream::RoundStream;
+use crate::run::settling::{MIN_ROUNDS, Settling};
 use crate::{previous_runs, table_colors, viewer};
 use render::formats::Format;
 use render::report::{bars, html, svg, table};
@@ -52,7 +54,7 @@ const FLIGHT: &str = "flight.json";
 
 /// Measures a plan and reports the result.
 pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
-    let plan = read_plan(args)?;
+    let (plan, length) = read_plan(args)?;
     if args.print_plan {
         print(&plan_file::to_toml(&plan))?;
         return Ok(ExitStatus::Done);
@@ -76,17 +78,24 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let changes = record::apply_changes(&plan)?;
     // The directory comes last, so that a failed setup does not leave one.
     let out = OutputDirectory::open(destination, &started_utc, RESULT_FILES)?;
-    announce_plan(&plan, &starts, args.quiet);
+    // Several CPUs at once are compared with each other, and late ticks wanted, not an order.
+    let asks_for_order = late.is_none()
+        && plan.why.is_none()
+        && plan.scenarios.iter().all(|scenario| scenario.cpu.is_none());
+    let may_end_early = length == RunLength::Default && asks_for_order;
+    let settling = may_end_early.then(|| Settling::new(&plan.scenarios));
+    announce_plan(&plan, &starts, may_end_early, args.quiet);
 
     // Measure the rounds. Each is shown, checked for late ticks, and printed if it is streamed.
     let conditions = Conditions { host, changes, started_utc, starts };
-    let mut observer = RunObserver { view: live_view(&plan, args), plan: &plan, late };
+    let mut observer = RunObserver { view: live_view(&plan, args), plan: &plan, late, settling };
     let mut stream = (args.format == Format::Jsonl).then(|| RoundStream::new(&stop));
     let mut listener =
         stream.as_mut().map(|stream| |id: &str, result: RecordedRound<'_>| stream.add(id, result));
     let listener = listener.as_mut().map(|listener| listener as &mut record::RoundListener<'_>);
     let mut report = record::measure(&plan, conditions, &mut loads, &stop, &mut observer, listener);
     report.loads = loads.end();
+    report.settled = observer.settling.as_ref().and_then(Settling::early_end);
     observer.view.finish();
     let late = observer.late.map(|late| late.finish(&mut report));
 
@@ -152,10 +161,25 @@ fn print(text: &str) -> exit::Result<()> {
     std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)
 }
 
+/// Whether a number of ticks or a duration was given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RunLength {
+    Given,
+    /// The run ends at the default number of ticks, or when its answer is settled.
+    Default,
+}
+
 /// Reads the plan of the arguments, and of the file that they name.
-fn read_plan(args: &RunArgs) -> exit::Result<Plan> {
+fn read_plan(args: &RunArgs) -> exit::Result<(Plan, RunLength)> {
     let given = args.plan_args()?;
-    let Some(path) = &args.plan else { return given.to_plan(&PlanArgs::default()) };
+    let length = |file: &PlanArgs| match [&given, file].iter().any(|args| args.has_length()) {
+        true => RunLength::Given,
+        false => RunLength::Default,
+    };
+    let Some(path) = &args.plan else {
+        let file = PlanArgs::default();
+        return Ok((given.to_plan(&file)?, length(&file)));
+    };
     let name = path.display().to_string();
     let text = file_io::read_text(&file_io::resolve(path)).map_err(|e| e.context("the plan"))?;
     let file = plan_file::parse(&name, &text)?;
@@ -170,13 +194,19 @@ fn read_plan(args: &RunArgs) -> exit::Result<Plan> {
         let note = format!("{name} names no subject: measuring the default ones");
         terminal::note(args.quiet, &note);
     }
-    Ok(plan)
+    Ok((plan, length(&file)))
 }
 
-fn announce_plan(plan: &Plan, starts: &StartupCosts, quiet: bool) {
+fn announce_plan(plan: &Plan, starts: &StartupCosts, may_end_early: bool, quiet: bool) {
     let duration = plan.expected_duration().saturating_add(starts.total_duration(plan));
-    let time = match duration.as_secs_f64() {
+    let seconds = duration.as_secs_f64();
+    let rounds = plan.scenarios.iter().map(Scenario::rounds).max().unwrap_or(0);
+    let time = match seconds {
         s if s < 1.0 => "less than a second".to_owned(),
+        s if may_end_early && rounds > MIN_ROUNDS => {
+            let least = format_duration(s * MIN_ROUNDS as f64 / rounds as f64);
+            format!("{least} to {}, until the answer is settled", format_duration(s))
+        }
         s => format!("about {}", format_duration(s)),
     };
     let ticks = plan.scenarios[0].ticks;
@@ -203,6 +233,7 @@ struct RunObserver<'a> {
     view: LiveView,
     plan: &'a Plan,
     late: Option<LateTicks>,
+    settling: Option<Settling>,
 }
 
 impl RunObserver<'_> {
@@ -224,6 +255,10 @@ impl Observer for RunObserver<'_> {
         self.view.start_round(self.scenario_index(scenario));
     }
 
+    fn should_stop(&self) -> bool {
+        self.settling.as_ref().is_some_and(Settling::is_settled)
+    }
+
     fn after_round(&mut self, scenario: &Scenario, result: &RoundResult) {
         let has_valid_settings = |round: &MeasuredRound| round.setting_changes.is_empty();
         if let (Some(late), Ok(round)) = (&mut self.late, result)
@@ -232,6 +267,9 @@ impl Observer for RunObserver<'_> {
             late.add(scenario, round);
         }
         let index = self.scenario_index(scenario);
+        if let Some(settling) = &mut self.settling {
+            settling.add(index, result);
+        }
         match result {
             // The numbers exclude profiled rounds, and those with changed settings.
             Ok(round) if round.diagnosis.is_some() || !has_valid_settings(round) => {

@@ -243,6 +243,11 @@ fn list_or<T: Clone>(given: &[T], default: &[T]) -> Vec<T> {
 }
 
 impl PlanArgs {
+    /// Returns whether these arguments set a number of ticks or a duration.
+    pub fn has_length(&self) -> bool {
+        self.defaults.has_length() || self.scenarios.iter().any(ScenarioKeys::has_length)
+    }
+
     /// Computes the effective plan. These arguments override the defaults of a file, which override
     /// the built-in ones. They also override the scenarios of a report.
     pub fn to_plan(&self, file: &Self) -> exit::Result<Plan> {

@@ -222,6 +222,7 @@ fn build_report(groups: &Groups<'_>, recording: &TraceRecording, conditions: Con
         started_utc: conditions.started_utc,
         duration_ns: window_ns.unsigned_abs(),
         partial: false,
+        settled: None,
         plan,
         host: conditions.host,
         clock: kernel_clock(),

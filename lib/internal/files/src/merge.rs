@@ -293,6 +293,7 @@ fn append(merged: &mut Report, report: &Report) {
     }
     merged.duration_ns = merged.duration_ns.saturating_add(report.duration_ns);
     merged.partial |= report.partial;
+    merged.settled = None;
     merged.clock.error_bound_ns = merged.clock.error_bound_ns.max(report.clock.error_bound_ns);
     for change in &report.changes {
         if !merged.changes.contains(change) {

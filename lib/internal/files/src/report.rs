@@ -48,6 +48,10 @@ model! {
         pub duration_ns: u64,
         /// Whether the run was interrupted, so that parts of the plan are missing.
         pub partial: bool,
+        /// Set if a run without a given length ended before the ticks of its plan, because its answer
+        /// was settled; omitted otherwise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub settled: Option<Settled>,
         /// The plan, complete enough to run again.
         pub plan: Plan,
         /// The machine and the environment of the run.
@@ -74,6 +78,15 @@ model! {
         /// themselves.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub trace: Option<Trace>,
+    }
+
+    /// The end of a run whose answer was settled.
+    #[derive(Copy)]
+    pub struct Settled {
+        /// Number of rounds of each subject.
+        pub rounds: u64,
+        /// Number of rounds of the plan.
+        pub planned_rounds: u64,
     }
 
     /// A trace of another program by `osjitter trace`. Each of its subjects is one kind of wait of

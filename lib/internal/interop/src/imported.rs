@@ -80,6 +80,7 @@ impl ImportedReport {
             started_utc: self.started_utc.unwrap_or_else(|| UNKNOWN_TIME.to_owned()),
             duration_ns: self.duration_ns.filter(|&ns| ns <= MAX_NS).unwrap_or(0),
             partial: false,
+            settled: None,
             plan,
             host: self.host,
             clock: self.clock,

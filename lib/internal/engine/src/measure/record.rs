@@ -195,6 +195,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
             started_utc,
             duration_ns: to_ns(duration),
             partial,
+            settled: None,
             plan: self.plan.to_report(),
             warnings,
             host,

@@ -5,9 +5,9 @@ mod name_list;
 mod narrator;
 mod subject_line;
 
-use cli::time::format_time;
+use cli::time::{format_duration, format_time};
 use files::quantity::is_gaps;
-use files::report::Report;
+use files::report::{Report, Settled};
 use files::subjects::SPINNING_CONTROL;
 
 use crate::report::cpus;
@@ -59,8 +59,22 @@ fn report_sentences(ranking: &Ranking<'_>) -> Vec<String> {
         None => Some(format!("Not ranked: even at {at}, the machine itself was late.")),
     });
     sentences.extend(describe_controls(report, &lines, &at));
+    sentences.extend(describe_early_end(report));
     sentences.extend(describe_caveats(ranking, &lines));
     sentences
+}
+
+/// Says why a run was shorter than its plan, and what more time buys.
+fn describe_early_end(report: &Report) -> Option<String> {
+    let Settled { rounds, planned_rounds } = report.settled?;
+    let ticks = report.plan.scenarios.iter().map(|scenario| scenario.ticks).max()?;
+    let share = rounds as f64 / planned_rounds as f64;
+    let time = format_duration(report.duration_ns as f64 / 1e9 / share);
+    Some(format!(
+        "The order was settled after {rounds} of {planned_rounds} rounds: --ticks {ticks} takes about {time} and gives \
+         intervals {:.1} times as wide.",
+        share.sqrt()
+    ))
 }
 
 /// Names every subject with the longest gap.

@@ -1,0 +1,189 @@
+//! When a run without a given length may end: its answer is settled.
+//!
+//! After each round the competing subjects of a period and a load are ordered by their p50. The run
+//! ends when every two neighbours either differ clearly or by less than [`MAX_RATIO`], and every p50
+//! is known that well. "Clearly" is a 95 % interval of Wilcoxon's signed-rank test over the rounds,
+//! which ran in pairs. Controls are not waited for: they show the machine and are not ranked.
+//!
+//! The rule looks at orders and widths, not at values, so that it favours neither high nor low
+//! percentiles.
+
+use std::collections::BTreeMap;
+
+use engine::measure::round::RoundResult;
+use engine::scenario::Scenario;
+use files::report::Settled;
+use jitterstat::stats::{quantile, shift};
+
+/// Rounds before the first look; fewer have intervals that are too wide to conclude from.
+pub const MIN_ROUNDS: u64 = 8;
+/// Two subjects whose p50 differ by less than this factor have no order, and a p50 is known if it may
+/// be wrong by no more.
+const MAX_RATIO: f64 = 1.25;
+
+/// The rounds of a run so far.
+#[derive(Debug)]
+pub struct Settling {
+    subjects: Vec<Option<CompetingSubject>>,
+    is_settled: bool,
+}
+
+#[derive(Debug)]
+struct CompetingSubject {
+    /// Subjects of different groups are not compared.
+    group: String,
+    /// Number of rounds of the plan.
+    planned: u64,
+    /// Natural logarithm of the p50 of each round, by its index; `None` if the round is excluded.
+    rounds: BTreeMap<u64, Option<f64>>,
+}
+
+impl Settling {
+    /// Watches the competing subjects of a plan, or all if none competes.
+    pub fn new(scenarios: &[Scenario]) -> Self {
+        let competes = |s: &Scenario| !s.subject.as_builtin().is_some_and(|b| b.is_control());
+        let has_competitor = scenarios.iter().any(competes);
+        let watch = |s: &Scenario| {
+            (competes(s) || !has_competitor).then(|| CompetingSubject {
+                group: format!("{} {} {:?}", s.period_ns(), s.load, s.runtime),
+                planned: s.rounds(),
+                rounds: BTreeMap::new(),
+            })
+        };
+        Self { subjects: scenarios.iter().map(watch).collect(), is_settled: false }
+    }
+
+    /// Adds a round of a scenario, which is given by its index. One that cannot be measured is not
+    /// waited for.
+    pub fn add(&mut self, scenario: usize, result: &RoundResult) {
+        let Some(subject) = self.subjects.get_mut(scenario) else { return };
+        let Ok(round) = result else {
+            *subject = None;
+            return;
+        };
+        if let Some(subject) = subject {
+            let instances = round.instances.iter().filter(|_| round.setting_changes.is_empty());
+            let samples = instances.flat_map(|instance| &instance.samples.lateness_ns);
+            subject.add(round.index, samples.copied().collect());
+        }
+        self.is_settled =
+            round.index + 1 >= MIN_ROUNDS && self.is_complete(round.index) && self.is_settled_now();
+    }
+
+    /// Returns the end of the run, if rounds of its plan are missing.
+    pub fn early_end(&self) -> Option<Settled> {
+        let rounds = self.watched().map(|subject| subject.rounds.len() as u64).max()?;
+        let planned_rounds = self.watched().map(|subject| subject.planned).max()?;
+        let is_early = self.is_settled && rounds < planned_rounds;
+        is_early.then_some(Settled { rounds, planned_rounds })
+    }
+
+    /// Returns whether the run may end. Never true within a round.
+    pub fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    fn watched(&self) -> impl Iterator<Item = &CompetingSubject> {
+        self.subjects.iter().flatten()
+    }
+
+    /// Returns whether every subject that has the round has been measured in it.
+    fn is_complete(&self, round: u64) -> bool {
+        self.watched().all(|s| round >= s.planned || s.rounds.contains_key(&round))
+    }
+
+    fn is_settled_now(&self) -> bool {
+        let mut groups: BTreeMap<&str, Vec<&CompetingSubject>> = BTreeMap::new();
+        for subject in self.watched() {
+            groups.entry(&subject.group).or_default().push(subject);
+        }
+        groups.into_values().all(|mut group| {
+            group.sort_by(|a, b| a.median().total_cmp(&b.median()));
+            group.iter().all(|subject| subject.is_known())
+                && group.windows(2).all(|pair| is_order_settled(pair[0], pair[1]))
+        })
+    }
+}
+
+impl CompetingSubject {
+    fn add(&mut self, round: u64, mut lateness_ns: Vec<i64>) {
+        lateness_ns.sort_unstable();
+        let p50 = quantile::nearest_rank(&lateness_ns, 0.5);
+        self.rounds.insert(round, p50.map(|ns| (ns.max(1) as f64).ln()));
+    }
+
+    fn median(&self) -> f64 {
+        quantile::median(self.rounds.values().copied().flatten())
+    }
+
+    fn is_known(&self) -> bool {
+        let values: Vec<f64> = self.rounds.values().copied().flatten().collect();
+        let shift = shift::paired(&values).map(|interval| interval.shift);
+        shift.is_some_and(|s| (s.upper - s.lower) / 2.0 <= MAX_RATIO.ln())
+    }
+}
+
+fn is_order_settled(low: &CompetingSubject, high: &CompetingSubject) -> bool {
+    let difference =
+        |(round, high): (&u64, &Option<f64>)| Some((*high)? - (*low.rounds.get(round)?)?);
+    let differences: Vec<f64> = high.rounds.iter().filter_map(difference).collect();
+    let Some(interval) = shift::paired(&differences) else { return false };
+    let (lower, upper) = (interval.shift.lower, interval.shift.upper);
+    let is_clear = lower > 0.0 || upper < 0.0;
+    let is_tie = lower > -MAX_RATIO.ln() && upper < MAX_RATIO.ln();
+    is_clear || is_tie
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subject(medians_ns: impl IntoIterator<Item = i64>) -> CompetingSubject {
+        let mut subject =
+            CompetingSubject { group: String::new(), planned: 40, rounds: BTreeMap::new() };
+        for (round, ns) in (0..).zip(medians_ns) {
+            subject.add(round, vec![ns]);
+        }
+        subject
+    }
+
+    /// Returns whether subjects with these medians in each round are settled.
+    fn are_settled(subjects: impl IntoIterator<Item = CompetingSubject>) -> bool {
+        let subjects = subjects.into_iter().map(Some).collect();
+        Settling { subjects, is_settled: false }.is_settled_now()
+    }
+
+    #[test]
+    fn clear_orders_and_ties_are_settled() {
+        let near = |ns: i64| subject((0..8).map(move |round| ns + round * 10));
+        assert!(are_settled([near(30_000), near(1_000_000), near(600)]));
+        assert!(are_settled([near(30_000), near(33_000)]), "clear, although near");
+        let uneven = |sign: i64| subject((0..8).map(move |r| 30_000 + sign * (r % 3 - 1) * 2_000));
+        assert!(are_settled([uneven(1), uneven(-1)]), "a tie");
+    }
+
+    #[test]
+    fn unknown_orders_are_not_settled() {
+        let wide =
+            |odd: i64| subject((0..8).map(move |r| if r % 2 == odd { 20_000 } else { 40_000 }));
+        assert!(!are_settled([wide(0)]), "one p50 is not known");
+        let drift = |offset: i64| subject((0..8).map(move |r| 30_000 + offset * (r - 3) * 2_000));
+        assert!(!are_settled([drift(1), drift(-1)]), "the order changed");
+        assert!(!are_settled([subject([1; 5]), subject([9; 5])]), "too few rounds");
+    }
+
+    #[test]
+    fn groups_are_not_compared() {
+        let drift = |offset: i64| subject((0..8).map(move |r| 30_000 + offset * (r - 3) * 2_000));
+        let other = CompetingSubject { group: "1ms".to_owned(), ..drift(-1) };
+        assert!(are_settled([drift(1), other]));
+    }
+
+    #[test]
+    fn excluded_rounds_count_for_nothing() {
+        let mut subject = subject([100; 8]);
+        subject.add(8, Vec::new());
+        assert_eq!((subject.rounds.len(), subject.median()), (9, 100_f64.ln()));
+        assert!(subject.is_known());
+    }
+}
