@@ -38,7 +38,10 @@ impl Osjitter {
             .env_remove("OSJITTER_METER")
             .env_remove("CARGO_TARGET_DIR")
             .stdin(Stdio::null());
-        Self { command, out: tempfile::tempdir().expect("a temporary directory") }
+        let out = tempfile::tempdir().expect("a temporary directory");
+        // Tests that run at the same time are not proofs of one machine.
+        command.env("OSJITTER_PROOF_LOCK", out.path().file_name().expect("a name"));
+        Self { command, out }
     }
 
     pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {

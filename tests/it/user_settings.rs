@@ -274,23 +274,183 @@ fn settings_file_names_commands() {
     assert_ne!(scene.log(), "");
 }
 
-mod nightly {
+/// Tests of the process that runs the commands, which is found by its name.
+#[cfg(target_os = "linux")]
+mod helper {
     use jitterstat::stats::random::SplitMix64;
+    use rustix::process::kill_process;
 
     use super::*;
+    use crate::osjitter::{pid, processes_with_variable, send_signal};
+
+    /// Returns the process that runs the commands, once it is started.
+    fn helper(scene: &Scene) -> Option<u32> {
+        let is_helper = |id: &u32| {
+            let command = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            command.starts_with(b"osjitter-trials")
+        };
+        processes_with_variable(MARK, scene.0.path()).into_iter().find(is_helper)
+    }
+
+    fn state(process: u32) -> char {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        after_name.trim_start().chars().next().unwrap_or('X')
+    }
 
     #[test]
-    #[ignore = "nightly: twenty kills at random moments"]
-    fn settings_are_undone_whenever_killed() {
-        const KILLS: u64 = 20;
-        const MAX_PAUSE_MS: u64 = 3_000;
+    fn killed_helper_is_replaced_by_osjitter() {
+        let scene = Scene::new();
+        let running = scene.start();
+        scene.wait_for_round();
+        send_signal(helper(&scene).unwrap(), Signal::KILL);
+        let ran = running.ends().exits(4);
+        assert!(ran.stderr.contains("was killed; file was undone"), "{}", ran.stderr);
+        scene.assert_cleaned_up();
+    }
+
+    #[test]
+    fn commands_of_killed_helper_complete() {
+        let scene = Scene::new();
+        let change = scene.command("try", "sleep 0.5; touch set; sleep 0.5");
+        let undo = scene.command("undo", "rm -f set");
+        let running = scene.doctor(&change, &undo, "600s").start();
+        assert!(eventually(|| scene.log().contains("try")));
+        send_signal(helper(&scene).unwrap(), Signal::KILL);
+        running.ends().exits(4);
+        scene.assert_cleaned_up();
+    }
+
+    #[test]
+    fn stopped_helper_does_not_block_interrupt() {
+        let scene = Scene::new();
+        let running = scene.start();
+        scene.wait_for_round();
+        send_signal(helper(&scene).unwrap(), Signal::STOP);
+        running.signal(Signal::INT);
+        let ran = running.ends().exits(4);
+        assert!(ran.stderr.contains("was stopped; file was undone"), "{}", ran.stderr);
+        scene.assert_cleaned_up();
+    }
+
+    #[test]
+    fn slow_undo_is_awaited_and_named() {
+        let scene = Scene::new();
+        let undo = scene.command("undo", "sleep 7; rm set");
+        let running = scene.doctor(&scene.change(), &undo, "600s").start();
+        assert!(eventually(|| scene.is_set()));
+        running.signal(Signal::INT);
+        let ran = running.ends().exits(4);
+        assert!(ran.stderr.contains("file is still in effect"), "{}", ran.stderr);
+        scene.assert_undone();
+    }
+
+    #[test]
+    fn second_interrupt_names_the_undo() {
+        let scene = Scene::new();
+        let undo = scene.command("undo", "sleep 9; rm set");
+        let running = scene.doctor(&scene.change(), &undo, "600s").start();
+        assert!(eventually(|| scene.log().contains("undo")));
+        running.signal(Signal::INT);
+        pause(Duration::from_millis(50));
+        running.signal(Signal::INT);
+        let ran = running.ends().exits(4);
+        assert!(ran.stderr.contains(&undo), "{}", ran.stderr);
+        scene.assert_cleaned_up();
+    }
+
+    #[test]
+    fn second_proof_is_refused() {
+        let scene = Scene::new();
+        let other = Scene::new();
+        let lock = scene.0.path().file_name().unwrap().to_owned();
+        let doctor = |scene: &Scene| {
+            let doctor = scene.doctor(&scene.change(), &scene.undo(), "600s");
+            doctor.env("OSJITTER_PROOF_LOCK", &lock)
+        };
+        let running = doctor(&scene).start();
+        scene.wait_for_round();
+        let refused = doctor(&other).run().exits(4);
+        assert!(refused.stderr.contains("another proof with --try runs"), "{}", refused.stderr);
+        assert_eq!(other.log(), "");
+        running.kill();
+        // The lock is held until the setting is undone.
+        scene.assert_cleaned_up();
+        let running = doctor(&other).start();
+        other.wait_for_round();
+        running.signal(Signal::INT);
+        running.ends().exits(4);
+        other.assert_cleaned_up();
+    }
+
+    #[test]
+    fn suspended_proof_has_nothing_in_effect() {
+        let scene = Scene::new();
+        let running = scene.start();
+        scene.wait_for_round();
+        running.signal(Signal::TSTP);
+        assert!(eventually(|| state(running.id()) == 'T'));
+        assert!(eventually(|| !scene.is_set()), "{}", scene.log());
+        let changes = scene.log().matches("try").count();
+        running.signal(Signal::CONT);
+        assert!(eventually(|| scene.log().matches("try").count() > changes), "it goes on");
+        running.signal(Signal::INT);
+        running.ends().exits(4);
+        scene.assert_cleaned_up();
+    }
+
+    #[test]
+    fn stopped_proof_is_undone_and_ends() {
+        let scene = Scene::new();
+        let running = scene.start();
+        scene.wait_for_round();
+        // The round may end just before: then the next change is applied after the stop.
+        running.signal(Signal::STOP);
+        assert!(eventually(|| state(running.id()) == 'T'));
+        assert!(eventually(|| !scene.is_set()), "{}", scene.log());
+        running.signal(Signal::CONT);
+        running.signal(Signal::INT);
+        running.ends().exits(4);
+        scene.assert_cleaned_up();
+    }
+
+    /// Kills one of both processes at random moments.
+    fn kill_at_random(kills: u64) {
+        const MAX_PAUSE_MS: u64 = 2_000;
         let mut random = SplitMix64::new(43);
-        for _ in 0..KILLS {
+        for kill in 0..kills {
             let scene = Scene::new();
-            let running = scene.start();
+            let (change, undo) = (scene.change(), scene.command("undo", "rm -f set"));
+            let doctor = scene.doctor(&change, &undo, "600s").args(["--subject", "os-interval"]);
+            let running = doctor.start();
             pause(Duration::from_millis(random.below(MAX_PAUSE_MS)));
-            running.kill();
-            scene.assert_cleaned_up();
+            let victim = if random.coin() { None } else { helper(&scene) };
+            match victim {
+                Some(helper) => {
+                    let _ = kill_process(pid(helper), Signal::KILL);
+                    let ran = running.ends();
+                    assert_eq!(ran.code, 4, "kill {kill}: {}", ran.stderr);
+                }
+                None => running.kill(),
+            }
+            let processes = || processes_with_variable(MARK, scene.0.path());
+            assert!(eventually(|| processes().is_empty()), "kill {kill}: {:?}", processes());
+            assert!(!scene.is_set(), "kill {kill}, helper {victim:?}: {}", scene.log());
+        }
+    }
+
+    #[test]
+    fn kills_of_either_process_undo() {
+        kill_at_random(4);
+    }
+
+    mod nightly {
+        use super::*;
+
+        #[test]
+        #[ignore = "nightly: 500 kills at random moments"]
+        fn many_kills_leave_nothing_on() {
+            kill_at_random(500);
         }
     }
 }

@@ -69,15 +69,15 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     let settings = std::mem::take(&mut proof_plan.settings);
     let setting_count = settings.len();
     // The process that it starts must be older than the loads, which end all younger processes.
-    let mut switch = SettingSwitch::new(settings)?;
-    let switch_time = switch.rehearse(&proof_plan.scenarios)?;
+    interrupt::stop_on_interrupt(&stop)?;
+    let mut switch = SettingSwitch::new(settings, &stop)?;
+    let switch_time = switch.rehearse(&proof_plan.scenarios, &stop)?;
     let rounds = proof_plan.spread_rounds(args.max_time, switch_time)?;
     let ProofPlan { scenarios, subjects, .. } = proof_plan;
     let seed = args.seed.unwrap_or_else(scenario::draw_seed);
     let plan =
         Plan { seed, scenarios, tuning: tuning::Settings::default(), samples: true, why: None };
     plan.check_memory()?;
-    interrupt::stop_on_interrupt(&stop)?;
     let mut loads = Loads::start(&plan.scenarios)?;
     let time = plan.expected_duration() + switch_time * u32::try_from(rounds).unwrap_or(u32::MAX);
     let note = format!(

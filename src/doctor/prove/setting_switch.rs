@@ -2,9 +2,12 @@
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
+use engine::machine::os;
 use engine::machine::setting::SettingGuard;
 use engine::measure::trial_commands::{TrialCommands, TrialProcess};
 use engine::measure::trial_error::TrialError;
@@ -31,11 +34,21 @@ impl SettingSwitch {
     /// # Errors
     ///
     /// Returns an error if that process cannot be started.
-    pub fn new(trials: HashMap<String, SettingTrial>) -> exit::Result<Self> {
+    pub fn new(
+        trials: HashMap<String, SettingTrial>,
+        stop: &Arc<AtomicBool>,
+    ) -> exit::Result<Self> {
         let has_commands = trials.values().any(|trial| trial.commands.is_some());
-        let process = has_commands.then(TrialProcess::start).transpose();
+        let process = has_commands.then(|| TrialProcess::start(stop)).transpose();
+        if has_commands {
+            os::delay_stop();
+        }
         let process = process.map_err(|error| match error.kind() {
             ErrorKind::Unsupported => usage!("--try is {error}"),
+            ErrorKind::AddrInUse => Error::measure(
+                "another proof with --try runs on this machine, and each would undo the settings of the other: wait until it has \
+                 ended; nothing was changed",
+            ),
             _ => Error::measure(format!("cannot start a process that runs --try: {error}")),
         })?;
         let change = Program::parse("true")?;
@@ -49,8 +62,12 @@ impl SettingSwitch {
     ///
     /// # Errors
     ///
-    /// Returns an error if a setting cannot be applied or restored.
-    pub fn rehearse(&mut self, scenarios: &[Scenario]) -> exit::Result<Duration> {
+    /// Returns an error if a setting cannot be applied or restored, or if `stop` is set.
+    pub fn rehearse(
+        &mut self,
+        scenarios: &[Scenario],
+        stop: &AtomicBool,
+    ) -> exit::Result<Duration> {
         if self.process.is_none() {
             return Ok(Duration::ZERO);
         }
@@ -58,6 +75,9 @@ impl SettingSwitch {
         for scenario in scenarios {
             let applied = self.apply(&scenario.id).and_then(|()| self.restore(&scenario.id));
             applied.map_err(|why| Error::measure(format!("nothing was measured: {why}")))?;
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::measure("interrupted; nothing was measured"));
+            }
         }
         Ok(start.elapsed())
     }
@@ -89,6 +109,10 @@ impl SettingSwitch {
         let released = self.guard.take().map_or(Ok(()), SettingGuard::release);
         if let Some(process) = &mut self.process {
             process.undo().map_err(SwitchError::Commands)?;
+            // Ctrl-Z takes effect while nothing is changed.
+            if os::take_stop_request() {
+                os::stop();
+            }
         }
         released.map_err(|source| SwitchError::lost(id, source))
     }

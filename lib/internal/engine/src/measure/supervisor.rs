@@ -21,11 +21,11 @@ pub fn serve_if_started_as_one() -> Option<ExitCode> {
     Some(ExitCode::SUCCESS)
 }
 
+#[cfg(unix)]
+pub(super) use imp::executable;
 pub use imp::{
     enable, end, register_group, register_program, start, unregister_directory, unregister_group,
 };
-#[cfg(unix)]
-pub(super) use imp::{executable, wait_briefly};
 
 #[cfg(unix)]
 mod imp {
@@ -139,7 +139,7 @@ mod imp {
     /// Waits for the end of a supervisor, so that the parent of this process finds no process that is
     /// left over. A supervisor that is stopped does not end.
     #[allow(clippy::disallowed_methods, reason = "a wait with a time limit")]
-    pub(in crate::measure) fn wait_briefly(mut process: Child, timeout: Duration) {
+    fn wait_briefly(mut process: Child, timeout: Duration) {
         const EXIT_POLL_INTERVAL: Duration = Duration::from_micros(500);
         let started = Instant::now();
         while matches!(process.try_wait(), Ok(None)) && started.elapsed() < timeout {

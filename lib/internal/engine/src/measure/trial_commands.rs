@@ -1,11 +1,19 @@
 //! Settings of the user: a command that changes something, and a command that undoes it.
 //!
-//! Another process of osjitter runs the commands. If the pipe to it closes while a change is in
-//! effect, it undoes the change, so that nothing stays changed even if this process is killed. It
-//! first completes a command that is running, so that no command is cut off by the kill.
+//! Another process of osjitter, the helper, runs the commands. If one of the two processes is gone
+//! while a change is in effect, the other one undoes it:
 //!
-//! Processes that a command leaves in the background run until the change is undone. Then the
-//! process ends those that are still in the process group of the command.
+//! - The helper undoes the change if the pipe to it closes, because osjitter has ended or was killed,
+//!   and if osjitter is stopped. It first completes a command that is running, so that no command is
+//!   cut off.
+//! - osjitter undoes the change if the helper is killed, or is stopped while osjitter is to end. It
+//!   first waits for a command of the helper that is still running.
+//!
+//! Processes that a command leaves in the background run until the change is undone. Then those that
+//! are still in the process group of the command are ended.
+//!
+//! There is one proof with commands at a time on a machine: each of the two processes holds a lock,
+//! which ends with it.
 
 use std::process::ExitCode;
 
@@ -30,11 +38,15 @@ pub fn serve_if_started_as_one() -> Option<ExitCode> {
     if std::env::args_os().next()? != NAME {
         return None;
     }
-    imp::serve(std::io::stdin().lock(), std::io::stdout());
+    imp::serve(std::io::BufReader::new(std::io::stdin()), std::io::stdout());
     Some(ExitCode::SUCCESS)
 }
 
 pub use imp::{TrialProcess, end};
+
+#[cfg(unix)]
+#[path = "proof_lock.rs"]
+mod proof_lock;
 
 #[cfg(unix)]
 mod imp {
@@ -42,29 +54,42 @@ mod imp {
     use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Read, Seek, SeekFrom, Write};
     use std::os::unix::process::CommandExt;
     use std::process::{Child, Command, Stdio};
-    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
     use std::time::{Duration, Instant};
 
     use cli::printable::to_printable_message;
+    use cli::terminal;
     use rustix::io::Errno;
     use rustix::process::{
-        Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid,
+        Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getppid, kill_process,
+        kill_process_group, setsid, waitid,
     };
 
+    use super::proof_lock::ProofLock;
     use super::{NAME, TrialCommands};
-    use crate::machine::os;
+    use crate::machine::os::{self, SessionProcess};
     use crate::measure::child::program_command;
     use crate::measure::supervisor;
     use crate::measure::trial_error::{
-        ChangeError, CommandError, CommandExit, TrialError, UndoError,
+        ChangeError, CommandError, CommandExit, HelperFate, TrialError, UndoError,
     };
     use crate::program::Program;
 
     /// Time limit of a command.
     const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
-    /// Time for which this process waits for an undo command before it exits.
+    /// Time for which this process waits for an undo command before it exits at a second interrupt,
+    /// and after which it says that it waits.
     const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+    /// Time for which this process waits for the end of the helper otherwise: a command, and two runs
+    /// of the undo command.
+    const END_TIMEOUT: Duration = Duration::from_secs(200);
+    /// Time limit of the start of the helper.
+    const START_TIMEOUT: Duration = Duration::from_secs(30);
     const POLL_INTERVAL: Duration = Duration::from_millis(1);
+    /// Interval at which each process looks whether the other one is stopped.
+    const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
     /// Maximum number of polls for the end of killed processes.
     const MAX_POLLS: u32 = 5_000;
     /// Size of the end of the output that a message quotes.
@@ -73,6 +98,8 @@ mod imp {
     const CHANGE: &str = "change";
     /// Order to undo the change that is in effect.
     const UNDO: &str = "undo";
+    /// Reply of a helper that cannot get its lock.
+    const BUSY: &str = "busy";
 
     /// The other process, and the pipe that ends it.
     struct Helper {
@@ -81,44 +108,172 @@ mod imp {
     }
 
     static HELPER: Mutex<Option<Helper>> = Mutex::new(None);
+    /// The change that was ordered, and is not known to be undone.
+    static IN_EFFECT: Mutex<Option<TrialCommands>> = Mutex::new(None);
 
     fn helper() -> MutexGuard<'static, Option<Helper>> {
         HELPER.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Undoes the change that is in effect, and ends the other process. Does nothing without one.
+    fn in_effect() -> MutexGuard<'static, Option<TrialCommands>> {
+        IN_EFFECT.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Undoes the change that is in effect, and ends the helper. Does nothing without one.
+    ///
+    /// If that takes long, prints what is still in effect and returns. The helper completes the undo.
     pub fn end() {
-        let ended = helper().take();
-        if let Some(Helper { process, orders }) = ended {
-            drop(orders);
-            supervisor::wait_briefly(process, EXIT_TIMEOUT);
+        end_within(EXIT_TIMEOUT);
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "a wait with a time limit")]
+    fn end_within(limit: Duration) {
+        let started = Instant::now();
+        // Another thread holds the lock while it undoes a change.
+        let mut state = loop {
+            match HELPER.try_lock() {
+                Ok(state) => break state,
+                Err(TryLockError::Poisoned(error)) => break error.into_inner(),
+                Err(TryLockError::WouldBlock) if started.elapsed() > limit => {
+                    return warn_of_change();
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(POLL_INTERVAL),
+            }
+        };
+        let Some(Helper { mut process, orders }) = state.take() else { return };
+        drop(orders);
+        let lost = loop {
+            match process.try_wait() {
+                Ok(Some(status)) if status.success() => break None,
+                Ok(Some(_)) | Err(_) => break Some(HelperFate::Killed),
+                Ok(None) if is_stopped(&process) => {
+                    let _ = kill_process(Pid::from_child(&process), Signal::KILL);
+                    break Some(HelperFate::Stopped);
+                }
+                Ok(None) if started.elapsed() > limit => return warn_of_change(),
+                Ok(None) => std::thread::sleep(POLL_INTERVAL),
+            }
+        };
+        match lost.map(|fate| recover(&process, fate)) {
+            // The helper has undone it, or has said that it cannot.
+            None => *in_effect() = None,
+            Some(error @ TrialError::NotRecovered { .. }) => terminal::warning(&error.to_string()),
+            Some(_) => {}
         }
+    }
+
+    /// Prints the change that is in effect, and how to undo it.
+    fn warn_of_change() {
+        if let Some(TrialCommands { name, undo, .. }) = &*in_effect() {
+            terminal::warning(&format!(
+                "{name} is still in effect: another process of osjitter undoes it as soon as it can; the command is: {}",
+                undo.text()
+            ));
+        }
+    }
+
+    /// Returns whether a child process is stopped.
+    fn is_stopped(process: &Child) -> bool {
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let status = waitid(WaitId::Pid(Pid::from_child(process)), options);
+        status.is_ok_and(|status| status.is_some_and(|status| status.stopped()))
+    }
+
+    /// Undoes the change that is in effect, if there is one, in place of the helper. Describes the
+    /// result.
+    fn recover(helper: &Child, fate: HelperFate) -> TrialError {
+        let Some(TrialCommands { name, undo, .. }) = in_effect().clone() else {
+            return TrialError::Lost(fate);
+        };
+        let session = helper.id();
+        wait_for_commands(session);
+        let result = run_undo(&undo).or_else(|_| run_undo(&undo));
+        // What the command of the change has left holds the setting.
+        for process in os::session_processes(session) {
+            kill_session_group(process);
+        }
+        *in_effect() = None;
+        match result {
+            Ok(()) => TrialError::Recovered(fate, name),
+            Err(error) => {
+                let (error, undo) = (UndoError { name, error }.to_string(), undo.text().to_owned());
+                TrialError::NotRecovered { fate, error, undo }
+            }
+        }
+    }
+
+    /// Waits until the command of a helper that is gone has ended. It is the leader of a group in the
+    /// session of the helper. Kills it after the time limit.
+    #[allow(clippy::disallowed_methods, reason = "a wait with a time limit")]
+    fn wait_for_commands(session: u32) {
+        let started = Instant::now();
+        loop {
+            let processes = os::session_processes(session);
+            let commands = processes.into_iter().filter(|p| p.id == p.group && p.id != session);
+            let commands: Vec<SessionProcess> = commands.collect();
+            if commands.is_empty() {
+                return;
+            }
+            for command in commands {
+                if started.elapsed() > COMMAND_TIMEOUT {
+                    kill_session_group(command);
+                } else if command.is_stopped
+                    && let Some(group) = group_id(command)
+                {
+                    let _ = kill_process_group(group, Signal::CONT);
+                }
+            }
+            if started.elapsed() > COMMAND_TIMEOUT {
+                return;
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    fn group_id(process: SessionProcess) -> Option<Pid> {
+        i32::try_from(process.group).ok().and_then(Pid::from_raw)
+    }
+
+    fn kill_session_group(process: SessionProcess) {
+        // It fails for a group that is gone.
+        let _ = group_id(process).map(|group| kill_process_group(group, Signal::KILL));
     }
 
     /// Runs commands in another process. A change that is in effect when this is dropped is undone.
     pub struct TrialProcess {
-        replies: BufReader<PipeReader>,
-        /// Command that undoes the latest change.
-        undo: String,
+        replies: Receiver<String>,
+        /// Set if the proof is to end.
+        stop: Arc<AtomicBool>,
+        _lock: ProofLock,
     }
 
     impl TrialProcess {
-        /// Starts the other process. There is at most one. Start it before the programs that a
-        /// [`os::ProcessTree`] ends.
+        /// Starts the helper. There is at most one. Start it before the programs that a
+        /// [`os::ProcessTree`] ends. `stop` is set when the proof is to end.
         ///
         /// # Errors
         ///
-        /// Returns an error if no process can be started.
-        pub fn start() -> io::Result<Self> {
+        /// Returns an error if no process can be started, or if another one runs on this machine
+        /// ([`io::ErrorKind::AddrInUse`]).
+        pub fn start(stop: &Arc<AtomicBool>) -> io::Result<Self> {
+            let lock = ProofLock::acquire("osjitter")?;
             let path = supervisor::executable().ok_or(io::ErrorKind::NotFound)?;
             let (input, orders) = io::pipe()?;
-            let (replies, output) = io::pipe()?;
+            let (output, helper_output) = io::pipe()?;
             let mut command = Command::new(path);
-            // A group of its own, since Ctrl-C must not end it.
-            command.arg0(NAME).process_group(0).stdin(input).stdout(output);
+            command.arg0(NAME).stdin(input).stdout(helper_output);
             let process = command.spawn()?;
+            drop(command);
             *helper() = Some(Helper { process, orders });
-            Ok(Self { replies: BufReader::new(replies), undo: String::new() })
+            let (sender, replies) = mpsc::channel();
+            // The thread ends with the helper.
+            std::thread::Builder::new().spawn(move || forward_replies(output, &sender))?;
+            let trials = Self { replies, stop: Arc::clone(stop), _lock: lock };
+            match trials.replies.recv_timeout(START_TIMEOUT).as_deref() {
+                Ok("") => Ok(trials),
+                Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+                Err(_) => Err(io::Error::other("it does not start")),
+            }
         }
 
         /// Changes a setting.
@@ -128,8 +283,12 @@ mod imp {
         /// Returns an error if the command fails. The undo command has run then.
         pub fn change(&mut self, commands: &TrialCommands) -> Result<(), TrialError> {
             let TrialCommands { name, change, undo } = commands;
-            undo.text().clone_into(&mut self.undo);
-            self.request(&[CHANGE, name, change.text(), undo.text()])
+            *in_effect() = Some(commands.clone());
+            let changed = self.request(&[CHANGE, name, change.text(), undo.text()]);
+            if matches!(changed, Err(TrialError::Reported(_))) {
+                *in_effect() = None;
+            }
+            changed
         }
 
         /// Undoes the change that is in effect. Does nothing if there is none.
@@ -138,28 +297,79 @@ mod imp {
         ///
         /// Returns an error if the undo command fails.
         pub fn undo(&mut self) -> Result<(), TrialError> {
-            self.request(&[UNDO])
+            let undone = self.request(&[UNDO]);
+            if matches!(undone, Ok(()) | Err(TrialError::Reported(_))) {
+                *in_effect() = None;
+            }
+            undone
         }
 
-        /// Sends an order and waits for the reply. An interrupt can [`end`] the process meanwhile.
-        fn request(&mut self, parts: &[&str]) -> Result<(), TrialError> {
+        /// Sends an order and waits for the reply. An interrupt can [`end`] the helper meanwhile.
+        #[allow(clippy::disallowed_methods, reason = "the length of a wait")]
+        fn request(&self, parts: &[&str]) -> Result<(), TrialError> {
             let order: Vec<u8> =
                 parts.iter().flat_map(|part| part.bytes().chain(std::iter::once(0))).collect();
             if let Some(Helper { orders, .. }) = &mut *helper() {
                 // A process that has ended does not reply.
                 let _ = orders.write_all(&order);
             }
-            match read_part(&mut self.replies).as_deref() {
-                Some("") => Ok(()),
-                Some(error) => Err(TrialError::Reported(error.to_owned())),
-                None => Err(TrialError::ProcessKilled { undo: self.undo.clone() }),
+            let started = Instant::now();
+            let mut has_warned = false;
+            loop {
+                match self.replies.recv_timeout(STOP_POLL_INTERVAL).as_deref() {
+                    Ok("") => return Ok(()),
+                    Ok(error) => return Err(TrialError::Reported(error.to_owned())),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        return Err(take_over(HelperFate::Killed));
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+                let is_ending = self.stop.load(Ordering::Relaxed);
+                let process = helper().as_ref().map(|helper| is_stopped(&helper.process));
+                if process == Some(true) && is_ending {
+                    return Err(take_over(HelperFate::Stopped));
+                }
+                if started.elapsed() > EXIT_TIMEOUT && is_ending && !has_warned {
+                    has_warned = true;
+                    warn_of_change();
+                }
             }
         }
     }
 
+    /// Undoes the change that is in effect, since the helper is gone or stopped.
+    ///
+    /// A stopped helper is killed: it would follow its last order whenever it is continued.
+    fn take_over(fate: HelperFate) -> TrialError {
+        let mut state = helper();
+        let Some(Helper { mut process, orders }) = state.take() else {
+            return TrialError::Interrupted;
+        };
+        match fate {
+            HelperFate::Killed => drop(process.wait()),
+            HelperFate::Stopped => {
+                let _ = kill_process(Pid::from_child(&process), Signal::KILL);
+            }
+        }
+        drop(orders);
+        // The lock is held until the change is undone.
+        let error = recover(&process, fate);
+        drop(state);
+        error
+    }
+
     impl Drop for TrialProcess {
         fn drop(&mut self) {
-            end();
+            end_within(END_TIMEOUT);
+        }
+    }
+
+    fn forward_replies(output: PipeReader, replies: &Sender<String>) {
+        let mut output = BufReader::new(output);
+        while let Some(reply) = read_part(&mut output) {
+            if replies.send(reply).is_err() {
+                return;
+            }
         }
     }
 
@@ -170,32 +380,86 @@ mod imp {
         (bytes.pop() == Some(0)).then(|| String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// An order to the helper.
+    enum Order {
+        Change(Box<TrialCommands>),
+        Undo,
+    }
+
     /// Follows the orders until their sender is gone. Then undoes the change that is in effect.
-    pub(super) fn serve(mut input: impl BufRead, mut replies: impl Write) {
+    pub(super) fn serve(input: impl BufRead + Send + 'static, mut replies: impl Write) {
+        let mut reply = |text: &str| {
+            let reply = format!("{text}\0");
+            let _ = replies.write_all(reply.as_bytes()).and_then(|()| replies.flush());
+        };
         // A stop of all processes of a service must not prevent the undo.
         os::survive_termination();
+        // A session of its own, since a terminal must not end it, and so that osjitter finds its
+        // commands if this process is killed.
+        let _ = setsid();
         // On Linux, so that the end of a process in the background can be awaited.
         os::adopt_children();
+        let osjitter = getppid().map(|id| id.as_raw_nonzero().get().unsigned_abs());
+        let Ok(_lock) = ProofLock::acquire("helper") else { return reply(BUSY) };
+        let (sender, orders) = mpsc::channel();
+        // The thread ends with osjitter.
+        let reader = std::thread::Builder::new().spawn(move || forward_orders(input, &sender));
+        if reader.is_err() {
+            return;
+        }
+        reply("");
         let mut effective: Option<EffectiveChange> = None;
-        while let Some(order) = read_part(&mut input) {
-            let error = if order == CHANGE {
-                let Some(commands) = read_commands(&mut input) else { break };
-                match EffectiveChange::apply(&commands) {
+        // The error of the next order, if osjitter was stopped meanwhile.
+        let mut withdrawn: Option<String> = None;
+        loop {
+            let order = match &effective {
+                Some(_) => orders.recv_timeout(STOP_POLL_INTERVAL),
+                None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            let error = match order {
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    if osjitter.is_some_and(os::is_stopped)
+                        && let Some(change) = effective.take()
+                    {
+                        let name = change.name.clone();
+                        let undone = change.undo().err().map(|error| error.to_string());
+                        let result = undone.unwrap_or_else(|| format!("{name} was undone"));
+                        withdrawn = Some(format!(
+                            "osjitter was stopped while {name} was in effect; {result}"
+                        ));
+                    }
+                    continue;
+                }
+                Ok(Order::Change(commands)) => match EffectiveChange::apply(&commands) {
                     Ok(change) => {
                         effective = Some(change);
                         None
                     }
                     Err(error) => Some(error.to_string()),
+                },
+                Ok(Order::Undo) => {
+                    let undone = effective.take().map_or(Ok(()), EffectiveChange::undo);
+                    undone.err().map(|error| error.to_string())
                 }
-            } else {
-                let undone = effective.take().map_or(Ok(()), EffectiveChange::undo);
-                undone.err().map(|error| error.to_string())
             };
-            let reply = error.unwrap_or_default() + "\0";
-            let _ = replies.write_all(reply.as_bytes()).and_then(|()| replies.flush());
+            reply(&error.or(withdrawn.take()).unwrap_or_default());
         }
         if let Some(Err(error)) = effective.map(EffectiveChange::undo) {
             let _ = writeln!(io::stderr(), "osjitter: {error}");
+        }
+    }
+
+    fn forward_orders(mut input: impl BufRead, orders: &Sender<Order>) {
+        while let Some(part) = read_part(&mut input) {
+            let order = match part == CHANGE {
+                true => read_commands(&mut input).map(|commands| Order::Change(Box::new(commands))),
+                false => Some(Order::Undo),
+            };
+            let Some(order) = order else { return };
+            if orders.send(order).is_err() {
+                return;
+            }
         }
     }
 
@@ -348,6 +612,8 @@ mod imp {
 #[cfg(not(unix))]
 mod imp {
     use std::io::{self, BufRead, Write};
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
 
     use super::TrialCommands;
     use crate::measure::trial_error::TrialError;
@@ -355,7 +621,7 @@ mod imp {
     pub struct TrialProcess;
 
     impl TrialProcess {
-        pub fn start() -> io::Result<Self> {
+        pub fn start(_: &Arc<AtomicBool>) -> io::Result<Self> {
             Err(io::Error::new(io::ErrorKind::Unsupported, "not supported on this system"))
         }
 

@@ -10,10 +10,33 @@ pub enum TrialError {
     /// text.
     #[error("{0}")]
     Reported(String),
-    #[error(
-        "the process that runs the commands was killed, so a change may be in effect; undo it with: {undo}"
-    )]
-    ProcessKilled { undo: String },
+    /// The process that runs the commands was killed or stopped, and this one has undone the change.
+    #[error("the process that runs the commands {0}; {1} was undone")]
+    Recovered(HelperFate, String),
+    /// This process could not undo the change either. It has an [`UndoError`] as text.
+    #[error("the process that runs the commands {fate}, and {error}; undo it with: {undo}")]
+    NotRecovered { fate: HelperFate, error: String, undo: String },
+    /// No change was in effect.
+    #[error("the process that runs the commands {0}")]
+    Lost(HelperFate),
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// What happened to the process that runs the commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HelperFate {
+    Killed,
+    Stopped,
+}
+
+impl std::fmt::Display for HelperFate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Killed => "was killed",
+            Self::Stopped => "was stopped",
+        })
+    }
 }
 
 /// The errors of the process that runs the commands.

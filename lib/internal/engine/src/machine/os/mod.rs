@@ -18,6 +18,8 @@
 //!   and ended as a whole;
 //! - `own_settings()`, `read_threads(process)`: settings of the calling thread, and of the threads
 //!   of a running program;
+//! - `session_processes(session)`, `is_stopped(process)` on Unix: the processes of a session, and
+//!   whether a process is stopped;
 //! - `ProcessUsage`: resources that a running program and its processes have used so far;
 //! - `Scheduling`: how the calling thread is scheduled, to be put back;
 //! - `lock_memory()`, `unlock_memory()`, `has_locked_memory()`, `available_memory()`, `limit_heap_growth()`;
@@ -142,6 +144,8 @@ pub use not_available::{NotAvailable, Obstacle};
 pub use process::ProcessTree;
 #[cfg(unix)]
 pub use process::adopt_children;
+#[cfg(unix)]
+pub use process_settings::{is_stopped, session_processes};
 pub use process_settings::{own_settings, read_threads};
 pub use process_usage::ProcessUsage;
 #[cfg(target_os = "linux")]
@@ -155,7 +159,8 @@ pub use switches::{DrainedSwitches, NamedThread, PastSwitches, SwitchRecord};
 pub use thread_stats::*;
 pub use tracer::*;
 pub use types::{
-    ProcessTreeExit, Sched, StartedTree, ThreadReading, ThreadTimes, TimerSteps, TreeUsage, Usage,
+    ProcessTreeExit, Sched, SessionProcess, StartedTree, ThreadReading, ThreadTimes, TimerSteps,
+    TreeUsage, Usage,
 };
 
 /// Returns the user with whose permissions this process runs.

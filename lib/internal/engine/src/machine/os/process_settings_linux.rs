@@ -5,6 +5,7 @@ use std::path::Path;
 use files::report::ThreadSettings;
 
 use crate::machine::cgroup;
+use crate::machine::os::types::SessionProcess;
 use crate::machine::os::{self, ThreadReading, cpu_list};
 
 /// Reads the threads of a process and its descendants. Threads that exit during the reading are
@@ -113,6 +114,40 @@ fn scheduling_class(stat: &str) -> Option<String> {
         _ => return None,
     };
     Some(class)
+}
+
+/// Returns the processes of a session that have not exited.
+pub fn session_processes(session: u32) -> Vec<SessionProcess> {
+    let mut processes = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|id| id.parse().ok()) else { continue };
+        let Some(stat) = read_stat(id) else { continue };
+        let number = |field| stat_field(&stat, field).and_then(|id| u32::try_from(id).ok());
+        let has_exited = matches!(process_state(&stat), Some('Z' | 'X'));
+        if let (Some(group), true, false) = (number(5), number(6) == Some(session), has_exited) {
+            processes.push(SessionProcess {
+                id,
+                group,
+                is_stopped: process_state(&stat) == Some('T'),
+            });
+        }
+    }
+    processes
+}
+
+/// Returns whether a process is stopped by a signal.
+pub fn is_stopped(process: u32) -> bool {
+    read_stat(process).is_some_and(|stat| process_state(&stat) == Some('T'))
+}
+
+fn read_stat(process: u32) -> Option<String> {
+    let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
+    Some(String::from_utf8_lossy(&stat).into_owned())
+}
+
+/// Returns the state in the text of `/proc/ID/stat`, the field after the name.
+fn process_state(stat: &str) -> Option<char> {
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 #[cfg(test)]

@@ -101,3 +101,12 @@ pub struct ThreadReading {
     pub switches: u64,
     pub settings: ThreadSettings,
 }
+
+/// A process of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionProcess {
+    pub id: u32,
+    /// Id of its process group.
+    pub group: u32,
+    pub is_stopped: bool,
+}
