@@ -325,8 +325,12 @@ fn describe_scope(
         None => {
             let megabytes = hindsight.memory_bytes() as f64 / 1e6;
             let cost_ns = hindsight.switch_cost_ns();
+            let assumed = match hindsight.is_cost_measured() {
+                true => "",
+                false => " are assumed, since the machine is too busy to measure them",
+            };
             format!(
-                "flight records: the switches of all CPUs, last {length}, in {megabytes:.1} MB; {cost_ns} ns of CPU time per switch"
+                "flight records: the switches of all CPUs, last {length}, in {megabytes:.1} MB; {cost_ns} ns of CPU time per switch{assumed}"
             )
         }
         Some(why) => format!(

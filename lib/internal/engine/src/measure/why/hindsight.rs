@@ -127,9 +127,14 @@ impl Hindsight {
         self.closed_ns.saturating_add(self.cost.cpu_ns(written_bytes))
     }
 
-    /// Returns the measured cost of recording a switch.
+    /// Returns the cost of recording a switch.
     pub fn switch_cost_ns(&self) -> u64 {
         self.cost.switch_ns()
+    }
+
+    /// Returns whether this cost was measured. Otherwise it is assumed.
+    pub fn is_cost_measured(&self) -> bool {
+        self.cost.is_measured
     }
 
     /// Returns the memory of the rings.
