@@ -40,9 +40,8 @@ impl SettingSwitch {
     ) -> exit::Result<Self> {
         let has_commands = trials.values().any(|trial| trial.commands.is_some());
         let process = has_commands.then(|| TrialProcess::start(stop)).transpose();
-        if has_commands {
-            os::delay_stop();
-        }
+        // A setting can affect the whole machine, and must not be in effect while this is stopped.
+        os::delay_stop();
         let process = process.map_err(|error| match error.kind() {
             ErrorKind::Unsupported => usage!("--try is {error}"),
             ErrorKind::AddrInUse => Error::measure(
@@ -109,12 +108,12 @@ impl SettingSwitch {
         let released = self.guard.take().map_or(Ok(()), SettingGuard::release);
         if let Some(process) = &mut self.process {
             process.undo().map_err(SwitchError::Commands)?;
-            // Ctrl-Z takes effect while nothing is changed.
-            if os::take_stop_request() {
-                os::stop();
-            }
         }
-        released.map_err(|source| SwitchError::lost(id, source))
+        released.map_err(|source| SwitchError::lost(id, source))?;
+        if os::take_stop_request() {
+            os::stop();
+        }
+        Ok(())
     }
 }
 

@@ -23,7 +23,7 @@ pub enum TrialError {
     Interrupted,
 }
 
-/// What happened to the process that runs the commands.
+/// The way in which the process that runs the commands was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelperFate {
     Killed,
