@@ -7,8 +7,11 @@ use serde::Deserialize;
 
 use super::{BenchOutputError, BenchSamples, Flag, file_stem, option, strip_ordinal};
 
-/// Flags with which the JSON is all that hyperfine prints.
-pub const FLAGS: &[Flag] = &[option("--style", "none"), option("--export-json", "-")];
+/// Flags with which the JSON is all that hyperfine prints. Before version 1.16, it wrote a file with the
+/// name `-` instead.
+pub const FLAGS: &[Flag] = &[option("--style", "none"), option("--export-json", STDOUT)];
+
+const STDOUT: &str = if cfg!(unix) { "/dev/stdout" } else { "-" };
 
 /// Flags that are followed by a value. Those of a scan of parameters are missing, because a command
 /// then has several results.

@@ -103,7 +103,15 @@ impl KnownCause {
             BenchFormat::Libtest => LIBTEST,
             BenchFormat::PytestBenchmark => PYTEST_BENCHMARK,
         };
-        effects.iter().find(|effect| has_flag(command, effect.flag)).map(Self::Flag)
+        // A flag of a run that is not the user's has no effect of this kind.
+        let is_added = |flag: &str| {
+            let value = format.flags().iter().find(|own| own.name == flag)?.value?;
+            Some(command.windows(2).any(|pair| pair[0] == flag && pair[1] == value))
+        };
+        let is_cause = |effect: &&FlagEffect| {
+            has_flag(command, effect.flag) && is_added(effect.flag) != Some(true)
+        };
+        effects.iter().find(is_cause).map(Self::Flag)
     }
 }
 
@@ -153,6 +161,9 @@ mod tests {
             assert!(cause.starts_with(expected), "{cause}");
             assert_eq!(KnownCause::find(format, &command[..1], "", None), None);
         }
+        let own = &BenchFormat::Hyperfine.flags()[1];
+        let own = ["hyperfine", own.name, own.value.unwrap()].map(str::to_owned);
+        assert_eq!(KnownCause::find(BenchFormat::Hyperfine, &own, "", None), None);
         let old = CriterionVersion { major: 0, minor: 3 };
         let talk = CriterionTalk { version: Some(old), ..CriterionTalk::default() };
         let cause = KnownCause::find(BenchFormat::Criterion, &[], "", Some(&talk));

@@ -747,6 +747,11 @@ mod tests {
 
     const SHORT_CRITERION: &str =
         "--warm-up-time 0.01 --measurement-time 0.03 --sample-size 10 --nresamples 100";
+    const HYPERFINE: &str = if cfg!(unix) {
+        "--style none --export-json /dev/stdout"
+    } else {
+        "--style none --export-json -"
+    };
     const SHORT_GO: &str = "-test.run=^$ -test.benchtime=20ms -test.count=3";
 
     #[test]
@@ -781,7 +786,7 @@ mod tests {
                 "go test -bench Sort -benchtime=1s ./sort",
                 "-test.run=^$ -test.count=3".to_owned(),
             ),
-            (Hyperfine, &["x"], "hyperfine -r 3 ./x", "--style none --export-json -".to_owned()),
+            (Hyperfine, &["x"], "hyperfine -r 3 ./x", HYPERFINE.to_owned()),
         ] {
             let expected = format!("{command} {added}");
             assert_eq!(completed(format, filters, command), expected, "{format}: {command}");
@@ -831,7 +836,7 @@ mod tests {
         use BenchFormat::{Criterion, Go, Hyperfine, Libtest};
         let criterion = format!("--bench --noplot {SHORT_CRITERION}");
         let go = format!("{SHORT_GO} -test.bench=.");
-        let hyperfine = "--style none --export-json -";
+        let hyperfine = HYPERFINE;
         for (format, before, after, flags) in [
             (Criterion, "./b", " -- sort", criterion.as_str()),
             (Criterion, "taskset -c 1 -- /bin/sh x", "", &criterion),
@@ -860,7 +865,7 @@ mod tests {
                 "--bench --noplot --warm-up-time 0.003 --measurement-time 0.01 --sample-size 10 --nresamples 100",
             ),
             (Go, "-test.run=^$ -test.benchtime=5ms -test.count=3 -test.bench=."),
-            (Hyperfine, "--style none --export-json -"),
+            (Hyperfine, HYPERFINE),
             (Libtest, "--bench"),
         ] {
             let brief = BenchRequest { length: RunLength::Brief, ..request(format, &[]) };
@@ -923,7 +928,7 @@ mod tests {
                 Hyperfine,
                 "hyperfine -n x -n y -- ./a ./b",
                 &["y"],
-                "hyperfine -n y --style none --export-json - -- ./b".to_owned(),
+                format!("hyperfine -n y {HYPERFINE} -- ./b"),
             ),
         ] {
             let selected = request(format, &["z"]).select(&words(command), names).unwrap();
