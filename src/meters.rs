@@ -1,7 +1,7 @@
 //! Finds the meters of running programs and reads them repeatedly.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ pub struct MeterReader {
     /// Paths of directories that the previous poll could not read; `None` before the first poll.
     unreadable: Option<Vec<PathBuf>>,
     faults: Vec<String>,
-    /// Files that the last poll did not read because of `max_files`.
+    /// Files that the last poll did not read: those beyond `max_files`, and unreadable ones.
     left_out: usize,
 }
 
@@ -111,6 +111,9 @@ impl MeterReader {
     /// Returns an error if the meters of all users are requested and are not readable.
     pub fn new(all_users: bool, max_files: usize) -> exit::Result<Self> {
         let paths = if all_users { DirectoryPaths::AllUsers } else { DirectoryPaths::ThisUser };
+        // Each meter is an open file, and this process has a few others.
+        #[cfg(unix)]
+        engine::machine::os::raise_descriptor_limit(max_files as u64 + 256);
         let reader = Self::with_paths(paths, max_files);
         let is_denied = |path: &PathBuf| match Directory::open_of_any_user(path) {
             Err(DirectoryError::Io(error)) => error.kind() == ErrorKind::PermissionDenied,
@@ -141,12 +144,26 @@ impl MeterReader {
     pub fn poll(&mut self, excluded: &[FileId]) -> MeterPoll {
         self.faults.clear();
         self.left_out = 0;
+        self.forget_killed();
         let mut directories = self.open_directories();
         let newcomers = self.list_newcomers(&mut directories);
         self.forget_ended(&directories);
         self.open_newcomers(newcomers, &directories, excluded);
         self.unreadable = Some(directories.failed);
         self.read_meters(excluded)
+    }
+
+    /// Forgets the meters whose process has ended without removing them. A file that has the name of
+    /// one by now is new.
+    fn forget_killed(&mut self) {
+        let listings = &mut self.listings;
+        self.meters.retain(|path, meter| {
+            let is_alive = meter.file.is_alive();
+            if !is_alive && let Some(listing) = listings.get_mut(&path.directory) {
+                listing.names.retain(|name| *name != path.name);
+            }
+            is_alive
+        });
     }
 
     /// Opens the directories, and those of known meters even if they are no longer found.
@@ -187,7 +204,10 @@ impl MeterReader {
         let mut newcomers = Vec::new();
         let OpenedDirectories { opened, failed } = directories;
         for (id, directory) in opened {
-            directory.sweep();
+            let is_running = |name: &OsStr| {
+                self.meters.contains_key(&MeterPath { directory: *id, name: name.to_owned() })
+            };
+            directory.sweep_except(is_running);
             match directory.file_names() {
                 Ok(names) => newcomers.extend(self.update_listing(*id, directory.path(), names)),
                 Err(error) => {
@@ -244,6 +264,7 @@ impl MeterReader {
     ) {
         let read = self.meters.values().filter(|meter| !excluded.contains(&meter.id)).count();
         let mut room = self.max_files.saturating_sub(read);
+        let mut open_files: HashSet<FileId> = self.meters.values().map(|meter| meter.id).collect();
         for newcomer in newcomers {
             let Some(directory) = directories.opened.get(&newcomer.path.directory) else {
                 continue;
@@ -252,15 +273,21 @@ impl MeterReader {
                 self.left_out += 1;
                 continue;
             }
-            match self.open_newcomer(newcomer, directory) {
+            match self.open_newcomer(newcomer, directory, &mut open_files) {
                 Some(id) if excluded.contains(&id) => {}
                 _ => room -= 1,
             }
         }
     }
 
-    /// Opens a file and returns its identity. Reports the reason if that fails.
-    fn open_newcomer(&mut self, newcomer: Newcomer, directory: &Directory) -> Option<FileId> {
+    /// Opens a file, unless it is in `open_files` already, and returns its identity. Reports the
+    /// reason if that fails.
+    fn open_newcomer(
+        &mut self,
+        newcomer: Newcomer,
+        directory: &Directory,
+        open_files: &mut HashSet<FileId>,
+    ) -> Option<FileId> {
         let Newcomer { path, is_new } = newcomer;
         let file = match directory.file(&path.name) {
             Ok(file) => file,
@@ -271,7 +298,7 @@ impl MeterReader {
         };
         let id = file.id()?;
         // A file may have several names.
-        if self.meters.values().all(|meter| meter.id != id) {
+        if open_files.insert(id) {
             self.meters.insert(path, KnownMeter { id, file, is_new, was_read: false });
         }
         Some(id)
@@ -282,6 +309,7 @@ impl MeterReader {
         let is_gone = matches!(error, ReadError::Io(error) if error.kind() == ErrorKind::NotFound);
         if let Some(listing) = self.listings.get(&path.directory).filter(|_| !is_gone) {
             self.faults.push(format!("{} {error}", listing.path.join(&path.name).display()));
+            self.left_out += 1;
         }
     }
 
@@ -293,8 +321,6 @@ impl MeterReader {
                 continue;
             }
             match meter.file.snapshot() {
-                // The process has ended since its file was listed.
-                Ok(_) if !meter.file.is_alive() => {}
                 Ok(snapshot) => {
                     let is_new = meter.is_new && !meter.was_read;
                     poll.read.push(ReadMeter { id: meter.id, snapshot, is_new });
@@ -319,7 +345,8 @@ impl MeterReader {
         &self.faults
     }
 
-    /// Returns the number of files that the last poll did not read because of the maximum.
+    /// Returns the number of files that the last poll did not read: those beyond the maximum, and
+    /// unreadable ones.
     pub fn left_out(&self) -> usize {
         self.left_out
     }

@@ -125,7 +125,7 @@ fn torn_meters_are_unread() {
     let mut reader = reader(&[home.path()], 9);
     poll_meters(&mut reader);
     let mut torn = CONTENTS.to_bytes();
-    torn[32 * 8..34 * 8].fill(0);
+    torn[32 * 8..34 * 8].fill(1);
     meter.write(&torn);
     let poll = reader.poll(&[]);
     assert_eq!((poll.read.len(), poll.unread), (0, vec![id(&path)]));
@@ -134,6 +134,46 @@ fn torn_meters_are_unread() {
     assert_eq!(poll_meters(&mut reader), [(id(&path), false)].into());
     drop(meter);
     assert_eq!(poll_meters(&mut reader), BTreeMap::new());
+}
+
+/// Many short-lived processes get the ids, and even the file names, of others that were killed.
+#[test]
+fn reused_process_ids_are_new_meters() {
+    const METERS: usize = 300;
+    let home = tempfile::tempdir().unwrap();
+    let path = |n: usize| home.path().join(format!("4711-{n}.tickmeter"));
+    let start = |n| RunningMeter::start(&path(n), CONTENTS);
+    let mut meters: Vec<RunningMeter> = (0..METERS).map(start).collect();
+    let mut reader = reader(&[home.path()], 2 * METERS);
+    let first = poll_meters(&mut reader);
+    assert_eq!((first.len(), reader.left_out()), (METERS, 0));
+    // Half of the processes are killed. Other meters have their names.
+    meters.drain(..METERS / 2);
+    for n in 0..METERS / 2 {
+        std::fs::remove_file(path(n)).unwrap();
+        meters.push(start(n));
+    }
+    let second = poll_meters(&mut reader);
+    let new: Vec<&FileId> =
+        second.iter().filter(|(_, is_new)| **is_new).map(|(id, _)| id).collect();
+    assert_eq!((second.len(), new.len()), (METERS, METERS / 2));
+    assert!(new.iter().all(|id| !first.contains_key(id)), "no file is taken for an older one");
+    drop(meters);
+    assert_eq!(
+        (poll_meters(&mut reader), std::fs::read_dir(home.path()).unwrap().count()),
+        ([].into(), 0)
+    );
+}
+
+#[test]
+fn unreadable_meters_are_left_out() {
+    let home = tempfile::tempdir().unwrap();
+    let _meter = RunningMeter::start(&home.path().join("1.tickmeter"), CONTENTS);
+    std::fs::write(home.path().join("2.tickmeter"), "not a meter").unwrap();
+    let mut reader = reader(&[home.path()], 9);
+    for _ in 0..2 {
+        assert_eq!((poll_meters(&mut reader).len(), reader.left_out()), (1, 1));
+    }
 }
 
 #[test]

@@ -17,7 +17,9 @@ use tickmeter::{LateTick, Snapshot};
 /// Bins of an interval's histogram.
 pub const BINNING: Binning = Binning::Hdr2;
 /// Maximum number of loops with records. Meters beyond it are only counted.
-pub const MAX_LOOPS: usize = 64;
+pub const MAX_LOOPS: usize = 4_096;
+/// Number of loops whose memory is allocated and touched when they begin.
+const MAX_PREALLOCATED_LOOPS: usize = 64;
 /// Maximum number of late ticks kept per interval; a meter keeps as many.
 const MAX_LATE_TICKS: usize = 128;
 /// Bins whose memory a loop allocates and touches at the start.
@@ -173,6 +175,15 @@ impl LoopRecord {
     }
 
     fn new() -> Self {
+        Self {
+            total: LoopTotal::default(),
+            interval: IntervalStats::default(),
+            last_poll: 0,
+            is_live: false,
+        }
+    }
+
+    fn preallocated() -> Self {
         let total = LoopTotal { bins: Bins::preallocated(), ..LoopTotal::default() };
         let filler = DatedLateTick {
             at: SystemTime::now(),
@@ -185,7 +196,7 @@ impl LoopRecord {
             late_ticks: vec_with_touched_capacity(filler, 2 * MAX_LATE_TICKS),
             ..IntervalStats::default()
         };
-        Self { total, interval, last_poll: 0, is_live: false }
+        Self { total, interval, ..Self::new() }
     }
 
     fn has_open_ticks(&self) -> bool {
@@ -239,7 +250,7 @@ struct MeterState {
     snapshot: Snapshot,
     /// Number of the last poll in which the meter existed.
     last_poll: u64,
-    /// Whether its loop is recorded; false beyond [`MAX_LOOPS`].
+    /// Whether its loop is recorded; false beyond the maximum number of loops.
     is_recorded: bool,
 }
 
@@ -262,13 +273,21 @@ pub struct Accumulator<S> {
     polls: u64,
     /// Start of the monitor. Ticks of older meters are counted from their first poll on.
     started: SystemTime,
+    max_loops: usize,
     /// Loops without a record at the last poll.
     left_out: usize,
 }
 
 impl<S: Ord> Accumulator<S> {
-    pub fn new(started: SystemTime) -> Self {
-        Self { meters: BTreeMap::new(), loops: BTreeMap::new(), polls: 0, started, left_out: 0 }
+    pub fn new(started: SystemTime, max_loops: usize) -> Self {
+        Self {
+            meters: BTreeMap::new(),
+            loops: BTreeMap::new(),
+            polls: 0,
+            started,
+            max_loops,
+            left_out: 0,
+        }
     }
 
     /// Records a poll of all meters. Those in `unread` may exist and could not be read. Any other
@@ -319,7 +338,9 @@ impl<S: Ord> Accumulator<S> {
         previous: Option<&Snapshot>,
         is_new: bool,
     ) {
-        let record = self.loops.entry(loop_id.clone()).or_insert_with(LoopRecord::new);
+        let is_preallocated = self.loops.len() < MAX_PREALLOCATED_LOOPS;
+        let new = if is_preallocated { LoopRecord::preallocated } else { LoopRecord::new };
+        let record = self.loops.entry(loop_id.clone()).or_insert_with(new);
         (record.last_poll, record.is_live) = (self.polls, true);
         if let Some(delta) = previous.and_then(|previous| snapshot.since(previous)) {
             let previous_max = previous.and_then(|previous| previous.lateness.max());
@@ -330,7 +351,7 @@ impl<S: Ord> Accumulator<S> {
     }
 
     fn can_record(&self, loop_id: &LoopId) -> bool {
-        self.loops.len() < MAX_LOOPS
+        self.loops.len() < self.max_loops
             || matches!(loop_id, LoopId::Probe { .. })
             || self.loops.contains_key(loop_id)
     }
@@ -402,6 +423,8 @@ mod tests {
     use std::time::Instant;
     use tickmeter::Meter;
 
+    const MAX_LOOPS: usize = 64;
+
     fn loop_id(name: &str) -> LoopId {
         LoopId::Meter { meter: name.to_owned(), period_ns: 1_000_000, program: "p".to_owned() }
     }
@@ -422,7 +445,7 @@ mod tests {
 
     #[test]
     fn each_tick_is_counted_once() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
         let mut meter = meter();
         for n in 0..10 {
             tick(&mut meter, n * 100);
@@ -453,7 +476,7 @@ mod tests {
 
     #[test]
     fn idle_loop_has_an_empty_interval() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
         let mut meter = meter();
         tick(&mut meter, 5);
         accumulator.record_poll([poll(1, "a", &meter)], []);
@@ -465,7 +488,7 @@ mod tests {
     #[test]
     fn history_before_start_is_ignored() {
         let started = SystemTime::now() + Duration::from_secs(3_600);
-        let mut accumulator = Accumulator::new(started);
+        let mut accumulator = Accumulator::new(started, MAX_LOOPS);
         let mut meter = meter();
         tick(&mut meter, 5);
         accumulator.record_poll([poll(1, "a", &meter)], []);
@@ -477,7 +500,7 @@ mod tests {
 
     #[test]
     fn missed_polls_do_not_recount() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
         let mut meter = meter();
         for _ in 0..10 {
             tick(&mut meter, 5);
@@ -501,7 +524,7 @@ mod tests {
 
     #[test]
     fn late_watched_loops_have_no_past() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
         let mut meter = meter();
         for _ in 0..10 {
             tick(&mut meter, 5);
@@ -516,7 +539,7 @@ mod tests {
 
     #[test]
     fn room_found_late_brings_no_past() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
         let others = meter();
         let mut late = meter();
         let poll_others = || (0..MAX_LOOPS).map(|n| poll(n, &n.to_string(), &others));
@@ -540,7 +563,7 @@ mod tests {
 
     #[test]
     fn loops_with_equal_ids_merge() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
         let mut meters = [meter(), meter()];
         for meter in &mut meters {
             tick(meter, 5);
@@ -553,7 +576,7 @@ mod tests {
 
     #[test]
     fn ended_loops_remain_for_some_polls() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
         accumulator.record_poll([poll(1, "a", &meter())], []);
         for _ in 0..=MAX_POLLS_AFTER_END {
             assert_eq!(accumulator.totals().count(), 1);
@@ -564,7 +587,7 @@ mod tests {
 
     #[test]
     fn excess_loops_are_only_counted() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
         let meter = meter();
         for _ in 0..3 {
             accumulator
@@ -578,7 +601,7 @@ mod tests {
 
     #[test]
     fn early_ticks_are_negative() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
         let mut meter = meter();
         #[allow(clippy::disallowed_methods, reason = "a deadline that is not reached")]
         meter.tick(Instant::now() + Duration::from_secs(5));

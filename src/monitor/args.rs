@@ -38,11 +38,14 @@ limit is printed, counted, and written to a file with the last late ticks. With 
 context switches before them are written as well, and divide their lateness by cause: of all CPUs
 with CAP_PERFMON, otherwise of the probes alone.
 
-If the probes need more CPU time than --budget, the monitor doubles their periods.
+If the monitor needs more CPU time than --budget, it doubles the periods of its probes or reads the
+meters less often, whichever costs more. It watches up to 4096 meters. Limits that are not checked
+on all of them, or on loops with too few ticks, are reported and counted.
 
 Ctrl-C and SIGTERM stop the monitor after it has written the open interval.
 
-Exit codes: 0 done; 2 bad usage; 4 intervals were lost, or a probe could not start.")]
+Exit codes: 0 done; 2 bad usage; 4 intervals were lost, a probe could not start, or limits were not
+checked on a meter that the monitor left out.")]
 pub struct MonitorArgs {
     /// Probe to run: a name, a glob or all; repeat for several [default: os-interval and nanosleep]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, help_heading = "Probes and meters")]

@@ -8,6 +8,7 @@ mod protobuf;
 mod text_format;
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use files::tick_counts::TickCounts;
 use interop::openmetrics::format_seconds;
@@ -17,6 +18,8 @@ pub use negotiation::ExpositionFormat;
 use crate::monitor::accumulator::{LoopId, LoopTotal};
 use crate::monitor::exposition::family::{Family, FamilyKind, Labels, Sample, Value};
 use crate::monitor::exposition::histogram::Histogram;
+use crate::monitor::limit_coverage::ClosedCoverage;
+use crate::monitor::limits::Limit;
 
 /// State of the monitor at the time of a scrape.
 #[derive(Debug)]
@@ -33,6 +36,9 @@ pub struct MonitorState<'a> {
     pub intervals_lost: u64,
     pub meters: usize,
     pub meters_left_out: usize,
+    pub limits: &'a [Limit],
+    pub coverage: &'a ClosedCoverage,
+    pub poll_interval: Duration,
     pub flights: Option<FlightCounts>,
 }
 
@@ -139,6 +145,19 @@ fn build_families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
         help: "Closed intervals that broke a limit.",
         samples: breaches,
     });
+    families.extend([
+        Family {
+            name: "osjitter_limit_unchecked_loops",
+            kind: FamilyKind::Gauge,
+            help: "Loops on which a limit was not checked in the last closed interval.",
+            samples: unchecked_loops(state),
+        },
+        counter(
+            "osjitter_limit_incomplete_intervals",
+            "Closed intervals that left out a meter.",
+            state.coverage.incomplete_intervals as f64,
+        ),
+    ]);
 
     // Families about the monitor itself, with a single sample.
     if let Some(ns) = state.cpu_ns {
@@ -196,11 +215,30 @@ fn build_families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
         gauge("osjitter_meters", "Metered loops of other programs.", state.meters as f64),
         gauge(
             "osjitter_meters_left_out",
-            "Metered loops beyond the maximum.",
+            "Meters that are not watched: beyond the maximum, or unreadable.",
             state.meters_left_out as f64,
+        ),
+        gauge(
+            "osjitter_poll_interval_seconds",
+            "Time between two readings of all meters.",
+            state.poll_interval.as_secs_f64(),
         ),
     ]);
     families
+}
+
+/// Returns the samples of the loops on which each limit was not checked, by reason.
+fn unchecked_loops<'a>(state: &MonitorState<'a>) -> Vec<Sample<'a>> {
+    let mut samples = Vec::with_capacity(2 * state.limits.len());
+    for limit in state.limits {
+        let few_ticks = state.coverage.few_ticks.get(&limit.text).copied().unwrap_or(0);
+        for (reason, loops) in [("left-out", state.coverage.left_out), ("few-ticks", few_ticks)] {
+            let labels =
+                vec![("limit", Cow::from(limit.text.as_str())), ("reason", Cow::from(reason))];
+            samples.push(Sample { labels, value: Value::Number(loops as f64) });
+        }
+    }
+    samples
 }
 
 fn counter<'a>(name: &'static str, help: &'static str, value: f64) -> Family<'a> {
@@ -275,6 +313,13 @@ mod tests {
             intervals_lost: 1,
             meters: 1,
             meters_left_out: 0,
+            limits: &["p99=2ms".parse().unwrap()],
+            coverage: &ClosedCoverage {
+                left_out: 2,
+                few_ticks: [("p99=2ms".to_owned(), 1)].into(),
+                incomplete_intervals: 1,
+            },
+            poll_interval: Duration::from_secs(10),
             flights: None,
         };
         let text = |format| String::from_utf8(render(&state, format)).unwrap();

@@ -103,6 +103,11 @@ impl PendingFlight {
 }
 
 impl FlightWatch {
+    /// Returns the length of a flight record.
+    pub fn length(&self) -> Duration {
+        self.length
+    }
+
     /// Starts recording. Returns the watch with a message about what it records.
     ///
     /// # Errors

@@ -126,6 +126,11 @@ impl Limit {
         }
     }
 
+    /// Returns whether an interval of a loop has too few ticks for the limit, which applies to it.
+    pub fn needs_more_ticks(&self, loop_id: &LoopId, stats: &IntervalStats) -> bool {
+        self.applies_to(loop_id) && stats.counts.ticks.came() < self.min_ticks()
+    }
+
     /// Returns the measured value if it exceeds the limit.
     fn excess(&self, stats: &IntervalStats) -> Option<Excess> {
         match self.kind {

@@ -7,6 +7,7 @@ mod budget;
 mod exposition;
 mod flight_watch;
 mod http;
+mod limit_coverage;
 mod limits;
 mod log;
 mod session;
@@ -31,9 +32,6 @@ use crate::monitor::log::Log;
 use crate::monitor::session::{ClosedInterval, MAX_FILES, Session};
 use crate::monitor::setup::{Setup, select_probes};
 
-/// Maximum time between two polls. A program that ends removes its meters, so at most the ticks of
-/// this time are lost.
-const POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum time until an interrupt takes effect.
 const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -95,8 +93,14 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     session.stop_probes();
     let (closed, lost) = (session.intervals_closed(), session.intervals_lost);
     let closed = pluralize(closed, "interval");
+    let unchecked = session.incomplete_intervals();
+    if unchecked > 0 {
+        note(false, &format!("limits were not checked on all meters in {unchecked} of {closed}"));
+    }
     if lost > 0 {
         note(false, &format!("{lost} of {closed} could not be written"));
+    }
+    if lost + unchecked > 0 {
         return Ok(ExitStatus::NotMeasured);
     }
     note(args.quiet, &format!("ended after {closed}"));
@@ -131,8 +135,6 @@ fn run_intervals(
     let monitor_start = tach::Instant::now();
     let mut interval_start = monitor_start;
     let mut length = until_boundary(args.interval);
-    // Late ticks have to be noticed while the rings still contain the time before them.
-    let poll_interval = args.flight.map_or(POLL_INTERVAL, |length| POLL_INTERVAL.min(length / 3));
     loop {
         // The lateness of this wait does not matter: only probes are measured.
         let remaining = length.saturating_sub(interval_start.elapsed());
@@ -145,8 +147,8 @@ fn run_intervals(
             if let Some(log) = &mut log {
                 write_interval(session, log, &closed);
             }
-        } else if lock(session).last_poll().elapsed() >= poll_interval {
-            lock(session).poll();
+        } else {
+            lock(session).poll_if_due();
         }
         if is_over {
             return;

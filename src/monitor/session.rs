@@ -26,9 +26,10 @@ use crate::monitor::accumulator::{
     Accumulator, BINNING, IntervalStats, LoopId, MAX_LOOPS, PolledMeter,
 };
 use crate::monitor::breaches::{Breach, Breaches};
-use crate::monitor::budget::{Budget, StretchedPeriod};
+use crate::monitor::budget::{Budget, MAX_PROBE_PERIOD, StretchedPeriod};
 use crate::monitor::exposition::{self, ExpositionFormat, FlightCounts, MonitorState};
 use crate::monitor::flight_watch::{FlightWatch, LateRule};
+use crate::monitor::limit_coverage::LimitCoverage;
 use crate::monitor::limits::Limit;
 use crate::monitor::session::interval_clocks::{IntervalDeltas, IntervalStart, clock_set_back};
 use crate::monitor::setup::Setup;
@@ -36,11 +37,19 @@ use files::bins::{Interval, Key, cell, stamp};
 use files::file::File as _;
 
 /// Maximum number of meter files to read.
-pub const MAX_FILES: usize = 256;
+pub const MAX_FILES: usize = MAX_LOOPS;
+/// Maximum time between two polls, unless the budget requires a longer one. A program that ends
+/// removes its meters, so at most the ticks of this time are lost.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
+/// Maximum time between two polls that keeps the budget.
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(80);
 /// Maximum number of messages about unreadable files and directories.
 const MAX_REPORTED_FAULTS: usize = 1_000;
-/// Maximum age of the data in a scrape. More frequent scrapes do not cause more polls.
+/// Maximum age of the data in a scrape, unless polls are expensive. More frequent scrapes do not cause
+/// more polls.
 const MAX_SCRAPE_AGE: Duration = Duration::from_secs(1);
+/// Part of the budget that polls for scrapes may need.
+const SCRAPED_PART: f64 = 0.25;
 
 #[derive(Debug)]
 struct Probe {
@@ -97,12 +106,18 @@ pub struct Session {
     /// Messages about files and directories that could not be read.
     reported_faults: Vec<String>,
     last_poll: tach::Instant,
+    poll_interval: StretchedPeriod,
+    /// CPU time of the last poll.
+    poll_cost: Duration,
+    /// Bodies of scrapes since the last poll.
+    rendered: Vec<(ExpositionFormat, Vec<u8>)>,
     interval: IntervalStart,
     budget: Budget,
     /// Whether the monitor has reported that other periods would not keep the budget.
     is_budget_reported: bool,
     /// Number of intervals in which each limit of each loop was broken.
     breaches: BTreeMap<(LoopId, String), u64>,
+    coverage: LimitCoverage,
     /// Loops with a probe that ended in the open interval: some of their ticks have no CPU time.
     ended_loops: Vec<LoopId>,
     stretches: u64,
@@ -124,8 +139,16 @@ impl Session {
         seed: u64,
     ) -> exit::Result<Self> {
         let interval = IntervalStart::now(flight.as_ref());
+        let poll_interval = match &flight {
+            // Late ticks have to be noticed while the rings still contain the time before them.
+            Some(flight) => {
+                let interval = POLL_INTERVAL.min(flight.length() / 3);
+                StretchedPeriod::new(interval, interval)
+            }
+            None => StretchedPeriod::new(POLL_INTERVAL, MAX_POLL_INTERVAL),
+        };
         let mut session = Self {
-            accumulator: Accumulator::new(interval.time),
+            accumulator: Accumulator::new(interval.time, MAX_LOOPS),
             budget: Budget::new(setup.budget),
             is_budget_reported: false,
             setup,
@@ -135,8 +158,12 @@ impl Session {
             meters,
             reported_faults: Vec::new(),
             last_poll: interval.at,
+            poll_interval,
+            poll_cost: Duration::ZERO,
+            rendered: Vec::new(),
             interval,
             breaches: BTreeMap::new(),
+            coverage: LimitCoverage::default(),
             ended_loops: Vec::new(),
             stretches: 0,
             probes_ended: 0,
@@ -148,7 +175,10 @@ impl Session {
         };
         for scenario in scenarios {
             session
-                .start_probe(scenario.clone(), StretchedPeriod::new(scenario.period))
+                .start_probe(
+                    scenario.clone(),
+                    StretchedPeriod::new(scenario.period, MAX_PROBE_PERIOD),
+                )
                 .map_err(|reason| Error::measure(format!("{}: {reason}", scenario.id)))?;
         }
         session.poll();
@@ -190,14 +220,18 @@ impl Session {
         self.accumulator.meter_count()
     }
 
-    /// Returns the time of the last poll.
-    pub fn last_poll(&self) -> tach::Instant {
-        self.last_poll
+    /// Polls if the last poll is too long ago.
+    pub fn poll_if_due(&mut self) {
+        if self.last_poll.elapsed() >= self.poll_interval.period() {
+            self.poll();
+        }
     }
 
     /// Records what probes and meters counted since the last poll.
-    pub fn poll(&mut self) {
+    fn poll(&mut self) {
         self.last_poll = tach::Instant::now();
+        self.rendered.clear();
+        let cpu_before_ns = os::thread_cpu_ns();
         let left_out = self.left_out();
         let MeterPoll { read, unread } = self.poll_foreign_meters();
         self.watch_late_ticks(&read);
@@ -212,13 +246,18 @@ impl Session {
         self.accumulator.record_poll(polled, unread.into_iter().map(MeterSource::File));
         if left_out == 0 && self.left_out() > 0 {
             let meters = pluralize(self.left_out() as u64, "meter");
-            let message = format!("{meters} left out: the maximum is {MAX_LOOPS}");
-            note(false, &message);
+            note(
+                false,
+                &format!("{meters} left out: unreadable, or beyond the maximum of {MAX_LOOPS}"),
+            );
         }
+        self.coverage.record_left_out(self.left_out());
         if let Some(flight) = &mut self.flight {
             flight.capture(false);
         }
         self.reap_finished_probes();
+        let cost_ns = os::thread_cpu_ns().zip(cpu_before_ns).map(|(now, before)| now - before);
+        self.poll_cost = cost_ns.map_or_else(|| self.last_poll.elapsed(), Duration::from_nanos);
     }
 
     /// Hands the late ticks since the last poll to the flight records.
@@ -318,6 +357,9 @@ impl Session {
             rows.push(Interval::from_values(key, BINNING, bins.iter(), Some(counts)));
         }
         self.intervals_closed += 1;
+        if let Some(message) = self.coverage.close_interval().filter(|_| self.has_limits()) {
+            note(false, &message);
+        }
         // Loops that have ended are no longer exported, and neither are their breaches.
         self.breaches.retain(|(loop_id, _), _| self.accumulator.has_loop(loop_id));
 
@@ -388,6 +430,13 @@ impl Session {
     ) -> Vec<Breach> {
         let mut breaches = Vec::new();
         for limit in &self.setup.limits {
+            if limit.needs_more_ticks(loop_id, stats) {
+                let ticks = stats.counts.ticks.came();
+                if let Some(message) = self.coverage.record_few_ticks(limit, loop_id, ticks) {
+                    note(self.setup.quiet, &message);
+                }
+                continue;
+            }
             let Some(breach) = limit.breach(loop_id, key, stats) else { continue };
             let (name, ticks) = (loop_id.name(), pluralize(stats.counts.ticks.planned, "tick"));
             let length = format_duration(key.duration_ns as f64 / 1e9);
@@ -406,8 +455,12 @@ impl Session {
 
     /// Returns the body of a scrape.
     pub fn scrape(&mut self, format: ExpositionFormat) -> Vec<u8> {
-        if self.last_poll.elapsed() >= MAX_SCRAPE_AGE {
+        if self.last_poll.elapsed() >= self.max_scrape_age() {
             self.poll();
+        }
+        let rendered = self.rendered.iter().find(|(rendered, _)| *rendered == format);
+        if let Some((_, body)) = rendered {
+            return body.clone();
         }
         let breaches = self.breaches.iter().map(|((loop_id, limit), count)| {
             exposition::BreachCount { loop_id, limit, count: *count }
@@ -430,9 +483,33 @@ impl Session {
             intervals_lost: self.intervals_lost,
             meters: self.accumulator.meter_count(),
             meters_left_out: self.left_out(),
+            limits: &self.setup.limits,
+            coverage: self.coverage.closed(),
+            poll_interval: self.poll_interval.period(),
             flights,
         };
-        exposition::render(&state, format)
+        let body = exposition::render(&state, format);
+        self.rendered.push((format, body.clone()));
+        body
+    }
+
+    /// Returns the maximum age of the data in a scrape: so long that frequent scrapes do not exceed
+    /// the budget.
+    fn max_scrape_age(&self) -> Duration {
+        let age = self.poll_cost.as_secs_f64() / (SCRAPED_PART * self.setup.budget);
+        Duration::try_from_secs_f64(age)
+            .unwrap_or(Duration::MAX)
+            .min(self.poll_interval.period())
+            .max(MAX_SCRAPE_AGE)
+    }
+
+    fn has_limits(&self) -> bool {
+        !self.setup.limits.is_empty()
+    }
+
+    /// Returns the number of closed intervals in which limits were not checked on all meters.
+    pub fn incomplete_intervals(&self) -> u64 {
+        if self.has_limits() { self.coverage.closed().incomplete_intervals } else { 0 }
     }
 
     /// Stops the probes and removes their meters.

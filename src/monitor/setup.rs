@@ -10,12 +10,12 @@ use engine::subject::{self, WaitKind};
 use files::bins::{Labels, cell};
 use files::subjects::{DefaultSelection, defaults_of};
 
-use crate::monitor::accumulator::{LoopId, MAX_LOOPS};
+use crate::monitor::accumulator::LoopId;
 use crate::monitor::args::MonitorArgs;
 use crate::monitor::limits::{Limit, MAX_LIMITS};
 
 const DEFAULT_PERIOD: Duration = Duration::from_millis(10);
-const MAX_PROBES: usize = MAX_LOOPS / 2;
+const MAX_PROBES: usize = 32;
 const MAX_LABEL_BYTES: usize = 3_500;
 
 /// Settings that do not change while the monitor runs.

@@ -388,6 +388,57 @@ fn broken_limits_are_reported() {
 }
 
 #[test]
+fn hundreds_of_meters_are_watched() {
+    const WORKERS: usize = 300;
+    const TICKS: u64 = 20;
+    let home = tempfile::tempdir().unwrap();
+    let log = home.path().join("log");
+    let args = ["--no-probes", "--listen", "127.0.0.1:0", "--limit", "p99=24h", "--log"];
+    let meters = home.path().join("meters");
+    let mut running = start(home.path(), &[&args[..], &[log.to_str().unwrap()]].concat());
+    let address = metrics_address(&mut running);
+    let program = MeteredProgram::start_with_workers(&meters, TICKS, WORKERS);
+    let samples = wait_for(|| {
+        let samples = scrape(&address);
+        let ticks: f64 = samples
+            .iter()
+            .filter(|(key, _)| key.starts_with("osjitter_ticks_total{"))
+            .map(|(_, ticks)| ticks)
+            .sum();
+        (ticks >= TICKS as f64 * (WORKERS + 1) as f64).then_some(samples)
+    });
+    assert_eq!((samples["osjitter_meters"], samples["osjitter_meters_left_out"]), (302.0, 0.0));
+    running.signal(Signal::TERM);
+    let ran = running.ends().exits(0);
+    assert!(ran.stderr.contains("p99=24h needs 500 ticks per interval"), "{}", ran.stderr);
+    let intervals = read_intervals(&log);
+    let logged: i64 = intervals.iter().map(|row| number(row, "ticks")).sum();
+    assert_eq!(logged, TICKS as i64 * (WORKERS as i64 + 1));
+    drop(program);
+}
+
+/// A limit that was not checked on every meter does not pass.
+#[test]
+fn unchecked_limits_do_not_pass() {
+    let home = tempfile::tempdir().unwrap();
+    let meters = home.path().join("meters");
+    let program = MeteredProgram::start(&meters);
+    std::fs::write(meters.join("1.tickmeter"), "not a meter").unwrap();
+    let args = ["--no-probes", "--interval", "1s", "--listen", "127.0.0.1:0"];
+    let mut running = start(home.path(), &[&args[..], &["--limit", "max=24h"]].concat());
+    let address = metrics_address(&mut running);
+    running.says("limits not checked on 1 meter");
+    let key = "osjitter_limit_unchecked_loops{limit=\"max=24h\",reason=\"left-out\"}";
+    let samples = wait_for(|| Some(scrape(&address)).filter(|samples| samples[key] == 1.0));
+    assert_eq!(samples["osjitter_meters_left_out"], 1.0);
+    assert!(samples["osjitter_limit_incomplete_intervals_total"] >= 1.0);
+    running.signal(Signal::TERM);
+    let ran = running.ends().exits(4);
+    assert!(ran.stderr.contains("limits were not checked on all meters in "), "{}", ran.stderr);
+    drop(program);
+}
+
+#[test]
 fn monitor_survives_a_vanished_disk() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
@@ -454,7 +505,9 @@ fn exceeded_budget_lengthens_periods() {
     let mut running =
         Osjitter::new(args).args([&log]).env(ENV_DIRECTORY, home.path().join("meters")).start();
     let line = running.says("lengthened");
-    assert!(line.ends_with("lengthened their periods: os-interval 20ms, nanosleep 20ms"), "{line}");
+    assert!(line.starts_with("the monitor used "), "{line}");
+    let expected = "lengthened the periods of its probes: os-interval 20ms, nanosleep 20ms";
+    assert!(line.ends_with(expected), "{line}");
     let is_longer = |row: &Row| row["subject"] == "os-interval" && row["period_ns"] == "20000000";
     wait_for(|| all_rows(&log, ".intervals.csv").iter().any(is_longer).then_some(()));
     running.signal(Signal::TERM);

@@ -15,6 +15,8 @@ use crate::schema;
 
 /// Environment variable with the number of ticks of the metered program; unlimited if unset.
 const TICKS_VARIABLE: &str = "OSJITTER_TEST_TICKS";
+/// Environment variable with the number of further meters of the program, which tick as often.
+const WORKERS_VARIABLE: &str = "OSJITTER_TEST_WORKERS";
 
 /// The metered program, which other tests run as a process. It ends when its parent has ended.
 #[test]
@@ -27,6 +29,10 @@ fn metered_program() {
     let period = Duration::from_millis(2);
     let mut meters =
         ["control-loop", "control-loop"].map(|name| Meter::register(name, period).unwrap());
+    let workers = std::env::var(WORKERS_VARIABLE).map_or(0, |workers| workers.parse().unwrap());
+    let mut workers: Vec<Meter> = (0..workers)
+        .map(|n: usize| Meter::register(&format!("worker-{n}"), period).unwrap())
+        .collect();
     println!("\nready {}", std::process::id());
     let parent = std::os::unix::process::parent_id();
     let mut deadline = Instant::now();
@@ -42,6 +48,7 @@ fn metered_program() {
         std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
         meters[0].tick(deadline);
         meters[0].work_done();
+        workers.iter_mut().for_each(|meter| meter.tick(deadline));
     }
 }
 
@@ -55,10 +62,16 @@ impl MeteredProgram {
 
     /// Starts a program that ticks `ticks` times, and then keeps its meters without ticking.
     pub fn start_with_ticks(directory: &Path, ticks: u64) -> Self {
+        Self::start_with_workers(directory, ticks, 0)
+    }
+
+    /// Starts a program like [`start_with_ticks`](Self::start_with_ticks), with further meters.
+    pub fn start_with_workers(directory: &Path, ticks: u64, workers: usize) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "top::metered_program", "--ignored", "--nocapture"])
             .env(ENV_DIRECTORY, directory)
             .env(TICKS_VARIABLE, ticks.to_string())
+            .env(WORKERS_VARIABLE, workers.to_string())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

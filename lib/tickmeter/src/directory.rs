@@ -185,7 +185,15 @@ mod opened {
         /// there were. Other files are not touched, nor directories of other users.
         #[allow(clippy::must_use_candidate, reason = "the effect is the point of the call")]
         pub fn sweep(&self) -> usize {
-            let names = self.meter_names().unwrap_or_default();
+            self.sweep_except(|_| false)
+        }
+
+        /// Removes files like [`sweep`](Self::sweep), but does not examine those whose name is kept.
+        /// A reader examines the files that it has open by [`File::is_alive`](crate::read::File::is_alive).
+        #[allow(clippy::must_use_candidate, reason = "the effect is the point of the call")]
+        pub fn sweep_except(&self, mut is_kept: impl FnMut(&OsStr) -> bool) -> usize {
+            let mut names = self.meter_names().unwrap_or_default();
+            names.retain(|name| !is_kept(name));
             names.iter().filter(|name| self.remove_abandoned(name)).count()
         }
 
@@ -350,6 +358,12 @@ mod unavailable {
         /// Removes the files of meters whose process has ended, and returns how many there were.
         #[allow(clippy::must_use_candidate, reason = "the effect is the point of the call")]
         pub fn sweep(&self) -> usize {
+            match self.0 {}
+        }
+
+        /// Removes files like `sweep`, except those whose name is kept.
+        #[allow(clippy::must_use_candidate, reason = "the effect is the point of the call")]
+        pub fn sweep_except(&self, _is_kept: impl FnMut(&OsStr) -> bool) -> usize {
             match self.0 {}
         }
     }

@@ -6,63 +6,94 @@ use cli::units;
 use engine::measure::metered_loop_error::MeteredLoopError;
 
 use crate::monitor::accumulator::LoopId;
-use crate::monitor::budget::{BudgetFinding, CpuTime, StretchedPeriod};
+use crate::monitor::budget::{CpuTime, StretchedPeriod, WindowShares};
 use crate::monitor::session::interval_clocks::IntervalDeltas;
 use crate::monitor::session::{Probe, Session};
 
 impl Session {
-    /// Lengthens the periods of the probes if they used more CPU time than the budget, and shortens
-    /// them again when they need less.
+    /// Makes the monitor cheaper if it used more CPU time than the budget, beginning with its most
+    /// expensive part. Undoes that when there is room again.
     pub fn enforce_budget(&mut self, deltas: &IntervalDeltas, probes_ns: Option<u64>) {
         let Some(monitor) = deltas.monitor_time() else { return };
         let cpu = CpuTime { monitor, probes: probes_ns.map(|ns| deltas.probe_time(ns)) };
-        let Some(finding) = self.budget.record(cpu) else { return };
-        match finding {
-            BudgetFinding::ProbesExceed { probes } => {
-                let used = self.format_used("the probes", probes);
-                match self.change_periods(StretchedPeriod::longer) {
-                    Some(periods) => {
-                        self.stretches += 1;
-                        note(false, &format!("{used}; lengthened their periods: {periods}"));
-                    }
-                    None => self.report_budget(&format!(
-                        "{used}; their periods cannot be lengthened further: increase --budget or use fewer probes"
-                    )),
-                }
-            }
-            BudgetFinding::OthersExceed { monitor, probes } => {
-                let used = self.format_used("the monitor", monitor);
-                // Recording the switches of all CPUs is what can be given up first.
-                if deltas.is_mostly_recording()
-                    && let Some(flight) = &mut self.flight
-                    && flight.hindsight.reduce_to_own_threads()
-                {
-                    return note(
-                        false,
-                        &format!(
-                            "{used}; flight records now have only the switches of the probes: increase --budget to record all CPUs"
-                        ),
-                    );
-                }
-                let probes = format_core_share(probes);
-                self.report_budget(&format!(
-                    "{used}; its probes used {probes}: scrape less often, watch fewer meters, or increase --budget"
-                ));
-            }
-            BudgetFinding::ProbesHaveRoom { probes } => {
-                self.is_budget_reported = false;
-                let used = self.format_used("the probes", probes);
-                if let Some(periods) = self.change_periods(StretchedPeriod::shorter) {
-                    note(self.setup.quiet, &format!("{used}; shortened their periods: {periods}"));
-                }
-            }
-            BudgetFinding::Kept => self.is_budget_reported = false,
+        let Some(shares) = self.budget.record(cpu) else { return };
+        let max_share = self.budget.max_share();
+        if !shares.exceeds(max_share) {
+            self.is_budget_reported = false;
+            return self.restore_periods(shares);
+        }
+        // Recording the switches of all CPUs is what can be given up first.
+        if deltas.is_mostly_recording()
+            && let Some(flight) = &mut self.flight
+            && flight.hindsight.reduce_to_own_threads()
+        {
+            return self.report_change(
+                shares,
+                "flight records now have only the switches of the probes: increase --budget to record all CPUs",
+            );
+        }
+        let probes_first = shares.probes >= shares.others();
+        let is_changed = if probes_first {
+            self.lengthen_probes(shares) || self.lengthen_polls(shares)
+        } else {
+            self.lengthen_polls(shares) || self.lengthen_probes(shares)
+        };
+        if !is_changed {
+            let used = self.format_used(shares);
+            self.report_budget(&format!(
+                "{used}; its periods cannot be lengthened further: use fewer probes, scrape less often, watch fewer meters, or increase --budget"
+            ));
         }
     }
 
-    fn format_used(&self, name: &str, share: f64) -> String {
-        let [used, budget] = [share, self.setup.budget].map(format_core_share);
-        format!("{name} used {used} of a core and may use {budget}")
+    /// Lengthens the periods of the probes. Returns whether it changed one.
+    fn lengthen_probes(&mut self, shares: WindowShares) -> bool {
+        let Some(periods) = self.change_periods(StretchedPeriod::longer) else { return false };
+        self.stretches += 1;
+        self.report_change(shares, &format!("lengthened the periods of its probes: {periods}"));
+        true
+    }
+
+    /// Lengthens the time between polls. Returns whether it did.
+    fn lengthen_polls(&mut self, shares: WindowShares) -> bool {
+        let Some(longer) = self.poll_interval.longer().filter(|_| self.meters.is_some()) else {
+            return false;
+        };
+        self.poll_interval = longer;
+        let interval = units::format_exact_duration(longer.period());
+        self.report_change(shares, &format!("now reads the meters every {interval}"));
+        true
+    }
+
+    fn restore_periods(&mut self, shares: WindowShares) {
+        let max_share = self.budget.max_share();
+        let used = self.format_used(shares);
+        if shares.has_room_for_others(max_share)
+            && let Some(shorter) = self.poll_interval.shorter()
+        {
+            self.poll_interval = shorter;
+            let interval = units::format_exact_duration(shorter.period());
+            note(self.setup.quiet, &format!("{used}; reads the meters every {interval} again"));
+        } else if shares.has_room_for_probes(max_share)
+            && let Some(periods) = self.change_periods(StretchedPeriod::shorter)
+        {
+            note(
+                self.setup.quiet,
+                &format!("{used}; shortened the periods of its probes: {periods}"),
+            );
+        }
+    }
+
+    fn report_change(&self, shares: WindowShares, change: &str) {
+        note(false, &format!("{}; {change}", self.format_used(shares)));
+    }
+
+    fn format_used(&self, shares: WindowShares) -> String {
+        let [monitor, probes, budget] =
+            [shares.monitor, shares.probes, self.budget.max_share()].map(format_core_share);
+        format!(
+            "the monitor used {monitor} of a core, its probes {probes} of that, and may use {budget}"
+        )
     }
 
     /// Reports that the budget is not kept, once until it is kept again.

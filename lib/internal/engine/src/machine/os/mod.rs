@@ -39,6 +39,7 @@
 //!   timers, switches and waits of all programs;
 //! - `survive_file_size_limit()`, `delay_stop()`, `take_stop_request()`, `stop()`, and on Unix
 //!   `is_ignored(signal)`, `survive_termination()`: signals that would end or stop this process;
+//! - `raise_descriptor_limit()` on Unix: lets this process open as many files as it may;
 //! - `adopt_children()` on Unix: makes this process the parent of orphans;
 //! - `Sleeper`: sleeps until an instant, with an absolute sleep of the kernel if there is one;
 //! - `RingSleeper`: sleeps until an instant in `io_uring_enter`, if that accepts an absolute
@@ -167,6 +168,23 @@ pub use types::{
 #[cfg(unix)]
 pub fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+/// Lets this process open `descriptors` files, or as many as it may. If that fails, the limit stays
+/// as it is.
+#[cfg(unix)]
+pub fn raise_descriptor_limit(descriptors: u64) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a whole `rlimit` of ours, which the call fills and does not keep.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return;
+    }
+    let wanted = libc::rlim_t::try_from(descriptors).unwrap_or(libc::rlim_t::MAX);
+    if limit.rlim_cur < wanted.min(limit.rlim_max) {
+        limit.rlim_cur = wanted.min(limit.rlim_max);
+        // SAFETY: the pointer is to a whole `rlimit` of ours, which the call reads and does not keep.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    }
 }
 
 /// Opens a regular file for reading, without following a link and without blocking on a pipe.
