@@ -1,14 +1,20 @@
 //! Conversion of diagnosed ticks, switches and CPUs to the parts of a flight record.
 
+use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime};
 
+use engine::machine::os;
 use files::report::why::Behind;
 use files::why::pool::ProfiledTick;
+use files::why::stacks::{StackSample, find_late_code};
 use files::why::{
     CpuInterval, CpuIntervals, IDLE_THREAD, MeasurableParts, Switch, SwitchKind, Thread,
 };
 
-use crate::flight_record::{CpuAssignment, FlightRound, FlightSwitch, FlightTick};
+use crate::flight_record::{CpuAssignment, FlightRound, FlightSample, FlightSwitch, FlightTick};
+
+/// Maximum number of samples of a round.
+const MAX_SAMPLES: usize = 5_000;
 
 /// Returns the calendar time of a past moment.
 #[allow(clippy::disallowed_methods, reason = "a record contains calendar times")]
@@ -27,7 +33,11 @@ impl FlightTick {
         known: MeasurableParts,
     ) -> Self {
         let causes_ns = cause.map(|cause| cause.parts.shares(known));
-        Self { tick, deadline_ns, lateness_ns, causes_ns, behind: cause.and_then(threads_behind) }
+        let behind = cause.and_then(threads_behind);
+        let overdue_ns = u64::try_from(lateness_ns).unwrap_or(0);
+        let code = cause
+            .and_then(|cause| find_late_code(&cause.stacks, overdue_ns, os::SAMPLE_INTERVAL_NS));
+        Self { tick, deadline_ns, lateness_ns, causes_ns, behind, code }
     }
 }
 
@@ -39,6 +49,23 @@ impl FlightRound {
             assignment.comm = find(assignment.thread);
         }
     }
+}
+
+/// Converts the samples of late ticks, of which several may have the same; `None` if there are none.
+pub fn flight_samples<'a>(
+    ticks: impl Iterator<Item = &'a ProfiledTick>,
+) -> Option<Vec<FlightSample>> {
+    let mut unique: BTreeMap<(i64, u32), FlightSample> = BTreeMap::new();
+    for sample in ticks.flat_map(|tick| &tick.stacks) {
+        let StackSample { at_ns, thread, .. } = *sample;
+        let convert = || {
+            let outermost_first = sample.names().into_iter().rev().map(str::to_owned);
+            FlightSample { at_ns, thread, frames: outermost_first.collect() }
+        };
+        unique.entry((at_ns, thread)).or_insert_with(convert);
+    }
+    let samples: Vec<FlightSample> = unique.into_values().take(MAX_SAMPLES).collect();
+    (!samples.is_empty()).then_some(samples)
 }
 
 /// Returns the threads that ran while a tick waited, if they are known.

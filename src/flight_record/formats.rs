@@ -3,24 +3,31 @@
 use std::collections::BTreeMap;
 
 use cli::exit::Result;
+use cli::printable::to_printable_message;
 use cli::terminal;
 use cli::time::{format_time, format_unsigned_time};
 use cli::units::to_signed;
-use cli::words::pluralize;
+use cli::words::{pluralize, prefix_or_empty};
+use engine::machine::os;
 use files::file::File as _;
-use files::report::why::{Behind, Class, Shares};
+use files::report::why::{Behind, Class, FoldedStack, Shares};
 use render::document::{Document, Table};
 use render::formats::{Format, Offer, Rendering};
+use render::report::late_code;
 use render::report::perfetto::{add_tick, cause_args, describe_behind};
 use render::report::why::class_name;
 use render::trace_events::{Lanes, Process, TraceEvents, Track};
 
-use crate::flight_record::{CpuAssignment, Flight, FlightRound, FlightSwitch, FlightTick};
+use crate::flight_record::{
+    CpuAssignment, Flight, FlightRound, FlightSample, FlightSwitch, FlightTick,
+};
 
 /// The maximum number of late ticks in the table.
 const MAX_ROWS: usize = 20;
 /// The maximum number of threads per row.
 const MAX_BEHIND: usize = 3;
+/// CPU time that a sample represents.
+const SAMPLE_NS: i64 = os::SAMPLE_INTERVAL_NS as i64;
 
 pub const FORMATS: [Offer<Flight>; 5] = [
     (Format::Table, |flight| Ok(Rendering::terminal(&document(flight), terminal::columns()))),
@@ -39,7 +46,7 @@ fn document(flight: &Flight) -> Document {
         late.subject,
         late.round,
         late.tick,
-        format_time(late.lateness_ns),
+        describe_lateness(flight),
         flight.at_utc
     ));
     let mut rows: Vec<(&FlightRound, &FlightTick)> = Vec::new();
@@ -68,7 +75,33 @@ fn document(flight: &Flight) -> Document {
     if !table.is_empty() {
         document.table(table.with_words_last());
     }
+    document.picture(late_code::flame(&folded_stacks(flight)));
+    document.notes(flight.hint.iter().map(|hint| format!("{}.", to_printable_message(hint))));
     document
+}
+
+/// Returns the lateness of the late tick with the function that ran in that time, if it is known.
+fn describe_lateness(flight: &Flight) -> String {
+    let late = &flight.late;
+    let rounds = flight.rounds.iter().filter(|round| {
+        (&round.subject, round.round, round.instance) == (&late.subject, late.round, late.instance)
+    });
+    let mut ticks = rounds.flat_map(|round| &round.ticks);
+    let code = ticks.find(|tick| tick.tick == late.tick).and_then(|tick| tick.code.as_ref());
+    let code = prefix_or_empty(", ", code.map(late_code::describe));
+    format!("{}{code}", format_time(late.lateness_ns))
+}
+
+/// Returns the stacks of all samples.
+fn folded_stacks(flight: &Flight) -> Vec<FoldedStack> {
+    let samples = flight.rounds.iter().flat_map(|round| round.samples.iter().flatten());
+    let mut counts: BTreeMap<&[String], u64> = BTreeMap::new();
+    for sample in samples {
+        *counts.entry(&sample.frames).or_default() += 1;
+    }
+    let fold =
+        |(frames, samples): (&[String], u64)| FoldedStack { frames: frames.to_vec(), samples };
+    counts.into_iter().map(fold).collect()
 }
 
 /// Returns the causes of a tick's lateness, and the threads that ran while it waited.
@@ -79,7 +112,12 @@ fn describe_causes(tick: &FlightTick) -> String {
     behind.sort_by_key(|thread| std::cmp::Reverse(thread.ns));
     let name = |thread: &&Behind| format!("{} {}", thread.comm, format_unsigned_time(thread.ns));
     let names: Vec<String> = behind.iter().take(MAX_BEHIND).map(name).collect();
-    if names.is_empty() { causes } else { format!("{causes}; behind {}", names.join(", ")) }
+    let causes =
+        if names.is_empty() { causes } else { format!("{causes}; behind {}", names.join(", ")) };
+    match &tick.code {
+        Some(code) => format!("{}; {causes}", late_code::describe(code)),
+        None => causes,
+    }
 }
 
 fn list_causes(shares: &Shares) -> String {
@@ -106,6 +144,7 @@ fn perfetto(flight: &Flight) -> Result<String> {
         let process = events.process(subject);
         add_ticks(&mut events, process, &rounds);
         add_threads(&mut events, process, &rounds);
+        add_samples(&mut events, process, &rounds);
         if subject == flight.late.subject {
             let track = events.track(process, "late tick");
             let args = [
@@ -134,6 +173,7 @@ fn add_ticks(events: &mut TraceEvents, process: Process, rounds: &[&FlightRound]
                 ("lateness_ns", tick.lateness_ns.into()),
             ];
             args.extend(tick.causes_ns.iter().flat_map(cause_args));
+            args.extend(tick.code.iter().map(|code| ("code", late_code::describe(code).into())));
             args.extend(tick.behind.iter().map(|behind| ("behind", describe_behind(behind))));
             let times = (tick.arrival_ns(), tick.lateness_ns);
             add_tick(events, lanes, times, round.period_ns, &args);
@@ -157,6 +197,46 @@ fn add_threads(events: &mut TraceEvents, process: Process, rounds: &[&FlightRoun
             };
             events.slice(track, name, switch.at_ns, until_ns, &[("cpu", switch.cpu.into())]);
         }
+    }
+}
+
+/// Adds the functions that threads ran while ticks were late, each below its caller.
+fn add_samples(events: &mut TraceEvents, process: Process, rounds: &[&FlightRound]) {
+    let mut by_thread: BTreeMap<u32, Vec<&FlightSample>> = BTreeMap::new();
+    for sample in rounds.iter().flat_map(|round| round.samples.iter().flatten()) {
+        by_thread.entry(sample.thread).or_default().push(sample);
+    }
+    for (thread, mut samples) in by_thread {
+        let track = events.track(process, &format!("functions of thread {thread}"));
+        samples.sort_by_key(|sample| sample.at_ns);
+        let mut open: Vec<(&str, i64)> = Vec::new();
+        let mut last_ns = i64::MIN;
+        for sample in samples {
+            let since_ns = sample.at_ns.saturating_sub(SAMPLE_NS).max(last_ns);
+            let is_continued = sample.at_ns.saturating_sub(last_ns) < 2 * SAMPLE_NS;
+            let same =
+                open.iter().zip(&sample.frames).take_while(|((name, _), frame)| name == frame);
+            let kept = if is_continued { same.count() } else { 0 };
+            close_functions(events, track, &mut open, kept, last_ns);
+            let called = sample.frames[kept..].iter();
+            let start_ns = if is_continued { last_ns } else { since_ns };
+            open.extend(called.map(|name| (name.as_str(), start_ns)));
+            last_ns = sample.at_ns;
+        }
+        close_functions(events, track, &mut open, 0, last_ns);
+    }
+}
+
+/// Adds the slices of the functions that have returned, all but the `kept` outermost ones.
+fn close_functions(
+    events: &mut TraceEvents,
+    track: Track,
+    open: &mut Vec<(&str, i64)>,
+    kept: usize,
+    end_ns: i64,
+) {
+    for (name, start_ns) in open.drain(kept.min(open.len())..) {
+        events.slice(track, name, start_ns, end_ns, &[]);
     }
 }
 

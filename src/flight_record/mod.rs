@@ -4,7 +4,7 @@ pub mod conversion;
 pub mod formats;
 
 use files::file::File;
-use files::report::why::{Behind, Shares};
+use files::report::why::{Behind, LateCode, Shares};
 
 files::model! {
     /// The time before a late tick. Times are relative to the arrival of that tick; earlier ones
@@ -24,6 +24,10 @@ files::model! {
         pub late: FlightTrigger,
         /// The rounds in that time, oldest first.
         pub rounds: Vec<FlightRound>,
+        /// What programs lack for complete names of their functions; null if nothing is known to be
+        /// missing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub hint: Option<String>,
     }
 
     /// The late tick of a flight record.
@@ -63,6 +67,10 @@ files::model! {
         /// Threads that were given a CPU, in order; null if that was not recorded.
         #[serde(rename = "given")]
         pub assignments: Option<Vec<CpuAssignment>>,
+        /// Sampled stacks of the threads of a program while its ticks were late, in order; null if
+        /// there are none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub samples: Option<Vec<FlightSample>>,
     }
 
     /// One tick.
@@ -77,6 +85,20 @@ files::model! {
         pub causes_ns: Option<Shares>,
         /// Threads that ran while it waited; null if that was not recorded.
         pub behind: Option<Vec<Behind>>,
+        /// The code that its thread ran in that time; null if too few samples agree on it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub code: Option<LateCode>,
+    }
+
+    /// A sampled stack of a running thread.
+    pub struct FlightSample {
+        /// When.
+        pub at_ns: i64,
+        /// Number of the thread in the system.
+        pub thread: u32,
+        /// The functions, from the outermost to the innermost, without those of the language and of
+        /// runtimes.
+        pub frames: Vec<String>,
     }
 
     // It mirrors `Switch`, since `osjitter.flight/1` has the threads of a round in one list.
@@ -115,7 +137,8 @@ impl FlightRound {
         let arrivals = self.ticks.iter().map(FlightTick::arrival_ns);
         let switches = self.switches.iter().flatten().map(|switch| switch.at_ns);
         let assignments = self.assignments.iter().flatten().map(|assignment| assignment.at_ns);
-        deadlines.chain(arrivals).chain(switches).chain(assignments)
+        let samples = self.samples.iter().flatten().map(|sample| sample.at_ns);
+        deadlines.chain(arrivals).chain(switches).chain(assignments).chain(samples)
     }
 
     /// Adds a duration to all times.
@@ -123,7 +146,8 @@ impl FlightRound {
         let ticks = self.ticks.iter_mut().map(|tick| &mut tick.deadline_ns);
         let switches = self.switches.iter_mut().flatten().map(|switch| &mut switch.at_ns);
         let assignments = self.assignments.iter_mut().flatten().map(|turn| &mut turn.at_ns);
-        for at_ns in ticks.chain(switches).chain(assignments) {
+        let samples = self.samples.iter_mut().flatten().map(|sample| &mut sample.at_ns);
+        for at_ns in ticks.chain(switches).chain(assignments).chain(samples) {
             *at_ns = at_ns.saturating_add(ns);
         }
     }
@@ -136,6 +160,9 @@ impl FlightRound {
         }
         if let Some(assignments) = &mut self.assignments {
             assignments.retain(|assignment| assignment.at_ns >= oldest_ns);
+        }
+        if let Some(samples) = &mut self.samples {
+            samples.retain(|sample| sample.at_ns >= oldest_ns);
         }
     }
 }

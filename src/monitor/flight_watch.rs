@@ -116,13 +116,16 @@ impl FlightWatch {
     /// threads of its own to record.
     pub fn open(length: Duration, has_probes: bool) -> Result<(Self, String), NotAvailable> {
         os::install_stop_handler();
-        let opened = match Hindsight::for_all_cpus(length) {
-            Err(why) if has_probes => {
-                Hindsight::for_own_threads(length).map(|hindsight| (hindsight, Some(why)))
+        let (hindsight, missing) = match Hindsight::for_all_cpus(length) {
+            Ok(hindsight) => (hindsight, None),
+            Err(why) => {
+                let hindsight = Hindsight::for_own_threads(length)?;
+                if !has_probes && hindsight.stack_cost_ns().is_err() {
+                    return Err(why);
+                }
+                (hindsight, Some(why))
             }
-            opened => opened.map(|hindsight| (hindsight, None)),
         };
-        let (hindsight, missing) = opened?;
         let message = describe_scope(length, &hindsight, missing.as_ref());
         let watch = Self {
             length,
@@ -144,10 +147,10 @@ impl FlightWatch {
         LateTickLog::new(rule.late_from, Arc::clone(&self.quotas))
     }
 
-    /// Adds the late ticks of a meter of another program since the last call. Without records of all
-    /// CPUs, they are ignored.
+    /// Adds the late ticks of a meter of another program since the last call. Without records of its
+    /// threads, they are ignored.
     pub fn add_meter(&mut self, id: FileId, snapshot: &Snapshot, loop_id: &LoopId, rule: LateRule) {
-        if self.hindsight.has_all_cpus() {
+        if self.hindsight.has_all_cpus() || self.hindsight.stack_cost_ns().is_ok() {
             let newest = snapshot.late.last().map_or(0, |tick| tick.number);
             let seen = self.seen.insert(id, newest).unwrap_or(0);
             let ticks = meter_ticks(snapshot, seen, self.length);
@@ -155,8 +158,10 @@ impl FlightWatch {
         }
     }
 
-    /// Forgets the meters that no longer exist.
+    /// Forgets the meters that no longer exist, and samples the programs of the others.
     pub fn retain_meters(&mut self, existing: &[ReadMeter]) {
+        let programs = existing.iter().map(|meter| meter.snapshot.pid).collect();
+        self.hindsight.watch_programs(&programs);
         self.seen.retain(|id, _| existing.iter().any(|meter| meter.id == *id));
     }
 
@@ -326,6 +331,10 @@ fn describe_scope(
     missing: Option<&NotAvailable>,
 ) -> String {
     let length = format_exact_duration(length);
+    let stacks = match hindsight.stack_cost_ns() {
+        Ok(cost_ns) => format!("; {cost_ns} ns per sampled stack of a metered program"),
+        Err(why) => format!("; the functions of metered programs are not known: {why}"),
+    };
     match missing {
         None => {
             let megabytes = hindsight.memory_bytes() as f64 / 1e6;
@@ -335,11 +344,11 @@ fn describe_scope(
                 false => " are assumed, since the machine is too busy to measure them",
             };
             format!(
-                "flight records: the switches of all CPUs, last {length}, in {megabytes:.1} MB; {cost_ns} ns of CPU time per switch{assumed}"
+                "flight records: the switches of all CPUs, last {length}, in {megabytes:.1} MB; {cost_ns} ns of CPU time per switch{assumed}{stacks}"
             )
         }
         Some(why) => format!(
-            "flight records: only the switches of the probes, last {length}; other threads have no names and metered programs no records: {why}"
+            "flight records: only the switches of the probes and of metered programs, last {length}; other threads have no names: {why}{stacks}"
         ),
     }
 }

@@ -1,6 +1,6 @@
 //! The flight record: the last second before a late tick, tick by tick.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use cli::units::{ns_after, to_ns, to_signed_ns};
@@ -11,7 +11,9 @@ use engine::scenario::Scenario;
 use files::file::File as _;
 use jitterstat::sample::RoundSamples;
 
-use crate::flight_record::conversion::{calendar_time, cpu_assignments, flight_switches};
+use crate::flight_record::conversion::{
+    calendar_time, cpu_assignments, flight_samples, flight_switches,
+};
 use crate::flight_record::{Flight, FlightRound, FlightTick, FlightTrigger};
 
 /// The recorded time before the late tick.
@@ -110,6 +112,7 @@ impl FlightRecorder {
             ended: self.ends_run,
             late,
             rounds: recorded.collect(),
+            hint: None,
         }
     }
 }
@@ -149,7 +152,14 @@ fn flight_rounds(
             ticks: flight_ticks(&instance.samples, diagnosis, index, limit_ns),
             switches: round_diagnosis.and_then(|d| flight_switches(&d.threads)),
             assignments: round_diagnosis.and_then(|d| cpu_assignments(&d.occupants)),
+            samples: None,
         };
+        let late = flight_round.ticks.iter().filter(|tick| tick.causes_ns.is_some());
+        let late: BTreeSet<u64> = late.map(|tick| tick.tick).collect();
+        let profiled = diagnosis.into_iter().flat_map(|d| &d.round.ticks);
+        flight_round.samples = flight_samples(
+            profiled.filter(|tick| tick.instance == index && late.contains(&tick.tick)),
+        );
         flight_round.shift(ns_after(instance.start, origin));
         if !flight_round.ticks.is_empty() {
             converted.push(flight_round);

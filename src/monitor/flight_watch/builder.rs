@@ -7,7 +7,9 @@ use engine::measure::late_tick_log::AccountedTick;
 use engine::measure::why::hindsight::{ExplainedLoop, LateLoop, Past};
 use files::file::File as _;
 
-use crate::flight_record::conversion::{calendar_time, cpu_assignments, flight_switches};
+use crate::flight_record::conversion::{
+    calendar_time, cpu_assignments, flight_samples, flight_switches,
+};
 use crate::flight_record::{Flight, FlightRound, FlightTick, FlightTrigger};
 use crate::monitor::accumulator::LoopId;
 
@@ -49,6 +51,7 @@ pub fn build(
             lateness_ns: ns_after(arrival, late_tick.due),
         },
         rounds,
+        hint: past.hint,
     };
     to_bounded_json(flight)
 }
@@ -76,6 +79,7 @@ fn flight_round(
         ticks,
         switches: flight_switches(&explained.threads),
         assignments: None,
+        samples: flight_samples(explained.ticks.iter()),
     }
 }
 

@@ -50,7 +50,7 @@ pub struct NamedProcesses<'a> {
 impl StackNamer {
     /// Prepares to name stacks of processes that have mapped files.
     ///
-    /// `root` is the directory in which the files of a process are found.
+    /// `locate` returns the path under which this process finds a file.
     pub fn processes<'a>(
         &'a mut self,
         mapped_files: &[MappedFile],

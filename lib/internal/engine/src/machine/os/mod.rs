@@ -154,7 +154,7 @@ pub use ring::{SwitchHistory, SwitchRing};
 pub use signals::{delay_stop, stop, survive_file_size_limit, take_stop_request};
 #[cfg(unix)]
 pub use signals::{is_ignored, survive_termination};
-pub use stack_records::{MappedFile, StackRecord, StackRecords, StackRegisters};
+pub use stack_records::{MappedFile, STACK_BYTES, StackRecord, StackRecords, StackRegisters};
 pub use stack_ring::{SAMPLE_INTERVAL_NS, StackHistory, StackRing};
 pub use switches::{DrainedSwitches, NamedThread, PastSwitches, SwitchRecord};
 pub use thread_stats::*;

@@ -61,6 +61,29 @@ pub struct StackRecords {
     pub lost: u64,
 }
 
+impl MappedFile {
+    /// Parses the files that a process has mapped for execution, in the format of `/proc/PID/maps`.
+    pub fn parse_maps(process: u32, maps: &str) -> Vec<Self> {
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        let parse = |line: &str| {
+            let mut fields = line.splitn(6, ' ');
+            let (start, end) = fields.next()?.split_once('-')?;
+            let is_executable = fields.next()?.contains('x');
+            let offset = number(fields.next()?)?;
+            let path = fields.nth(2)?.trim_start();
+            let mapped = Self {
+                process,
+                start: number(start)?,
+                end: number(end)?,
+                offset,
+                path: path.into(),
+            };
+            (is_executable && path.starts_with('/')).then_some(mapped)
+        };
+        maps.lines().filter_map(parse).collect()
+    }
+}
+
 const MMAP2: u32 = 10;
 const SAMPLE: u32 = 9;
 /// Length of process, thread, time and CPU with a reserved word, at the start of a sample.
@@ -228,6 +251,17 @@ mod tests {
         let path = "/bin/true".to_owned();
         let expected = MappedFile { process: 7, start: 0x1000, end: 0x3000, offset: 0x3000, path };
         assert_eq!(records.mapped_files, [expected]);
+    }
+
+    #[test]
+    fn maps_of_processes_are_parsed() {
+        let maps = "55d0-55e0 r--p 00000000 fe:00 12 /bin/a b\n\
+                    55e0-55f0 r-xp 00001000 fe:00 12                         /bin/a b\n\
+                    7ff0-7fff r-xp 00000000 00:00 0                          [vdso]\n\
+                    8000-9000 r-xp 00000000 00:00 0\nx\n";
+        let path = "/bin/a b".to_owned();
+        let expected = MappedFile { process: 7, start: 0x55e0, end: 0x55f0, offset: 0x1000, path };
+        assert_eq!(MappedFile::parse_maps(7, maps), [expected]);
     }
 
     #[test]

@@ -39,7 +39,8 @@ impl StackRing {
     pub fn for_started_programs(cpu: usize) -> Result<Self, NotAvailable> {
         let cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
         let flags = INHERIT | perf::DISABLED | ENABLE_ON_EXEC | MMAP | MMAP2;
-        let ring = open_event(0, cpu, flags).and_then(|event| Ring::map(event, &PAGES));
+        let event = open_event(0, cpu, flags, SAMPLE_INTERVAL_NS);
+        let ring = event.and_then(|event| Ring::map(event, &PAGES));
         Ok(Self(ring.map_err(|error| refused(error, OWN_THREADS_NEED))?))
     }
 
@@ -54,18 +55,20 @@ impl StackRing {
 pub struct StackHistory(OverwritingRing);
 
 impl StackHistory {
-    /// Samples a thread of a program of this user, starting now, in a ring of `bytes`, which is
-    /// rounded up to a power of two, or the next smaller one for which memory can be locked.
+    /// Samples a thread of a program of this user after each interval of its CPU time, starting now.
+    ///
+    /// The ring has `bytes`, which are rounded up to a power of two, or the next smaller one for
+    /// which memory can be locked.
     ///
     /// # Errors
     ///
     /// Returns an error if the kernel or a sandbox forbids it, if no memory can be locked, or if the
     /// thread has ended or belongs to another user.
-    pub fn for_thread(thread: u32, bytes: usize) -> Result<Self, NotAvailable> {
+    pub fn for_thread(thread: u32, bytes: usize, interval_ns: u64) -> Result<Self, NotAvailable> {
         let thread = libc::pid_t::try_from(thread).unwrap_or(libc::pid_t::MAX);
         let mut pages = bytes.div_ceil(super::thread_stats::page_size()).next_power_of_two();
         loop {
-            let event = open_event(thread, -1, CONTEXT_SWITCH | WRITE_BACKWARD);
+            let event = open_event(thread, -1, CONTEXT_SWITCH | WRITE_BACKWARD, interval_ns);
             match event.and_then(|event| OverwritingRing::map(event, pages, MAX_RECORD_BYTES)) {
                 Ok(ring) => return Ok(Self(ring)),
                 Err(_) if pages > MIN_HISTORY_PAGES => pages /= 2,
@@ -74,9 +77,21 @@ impl StackHistory {
         }
     }
 
-    /// Reads the last records, while sampling continues.
-    pub fn read(&self) -> StackRecords {
-        StackRecords::parse_past(&self.0.copy().0)
+    /// Stops sampling, or continues it.
+    pub fn set_recording(&self, is_on: bool) {
+        perf::record(self.0.event(), is_on);
+    }
+
+    /// Reads the last records, while sampling continues, and returns whether older ones were
+    /// overwritten.
+    pub fn read(&self) -> (StackRecords, bool) {
+        let (bytes, is_cut) = self.0.copy();
+        (StackRecords::parse_past(&bytes), is_cut)
+    }
+
+    /// Returns the CPU time that was sampled so far.
+    pub fn sampled_ns(&self) -> u64 {
+        perf::count(self.0.event()).unwrap_or(0)
     }
 
     /// Returns the number of bytes recorded so far.
@@ -92,12 +107,17 @@ impl StackHistory {
 
 /// Opens an event that samples a thread. If the user may observe the kernel, its system calls are
 /// sampled as well.
-fn open_event(thread: libc::pid_t, cpu: libc::c_int, flags: u64) -> io::Result<File> {
+fn open_event(
+    thread: libc::pid_t,
+    cpu: libc::c_int,
+    flags: u64,
+    interval_ns: u64,
+) -> io::Result<File> {
     let open = |flags| {
         let attributes = Attributes {
             kind: perf::SOFTWARE,
             config: perf::CPU_CLOCK,
-            sample_period: SAMPLE_INTERVAL_NS,
+            sample_period: interval_ns,
             sample_type: perf::SAMPLE_TID
                 | perf::SAMPLE_TIME
                 | perf::SAMPLE_CPU
@@ -131,7 +151,7 @@ mod tests {
     #[test]
     fn own_stacks_are_sampled() {
         let thread = super::super::thread_id();
-        let history = match StackHistory::for_thread(thread, 1 << 20) {
+        let history = match StackHistory::for_thread(thread, 1 << 20, SAMPLE_INTERVAL_NS) {
             Ok(history) => history,
             Err(why) => return assert!(why.to_string().contains("perf_event_open"), "{why}"),
         };
@@ -139,7 +159,8 @@ mod tests {
         let started = clock();
         keep_busy();
         let ended = clock();
-        let records = history.read();
+        let (records, is_cut) = history.read();
+        assert!(!is_cut && history.sampled_ns() >= BUSY_NS);
         let samples = &records.samples;
         assert!(samples.len() >= 3, "{} samples of 60 ms", samples.len());
         assert!(samples.is_sorted_by_key(|sample| sample.at_ns));

@@ -28,11 +28,19 @@ impl StackRing {
 pub enum StackHistory {}
 
 impl StackHistory {
-    pub fn for_thread(_: u32, _: usize) -> Result<Self, NotAvailable> {
+    pub fn for_thread(_: u32, _: usize, _: u64) -> Result<Self, NotAvailable> {
         Err(NOT_SUPPORTED)
     }
 
-    pub fn read(&self) -> StackRecords {
+    pub fn set_recording(&self, _: bool) {
+        match *self {}
+    }
+
+    pub fn read(&self) -> (StackRecords, bool) {
+        match *self {}
+    }
+
+    pub fn sampled_ns(&self) -> u64 {
         match *self {}
     }
 

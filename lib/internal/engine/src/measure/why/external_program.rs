@@ -3,6 +3,7 @@
 //! The kernel records the switches of the program's threads. They are compared with the times that
 //! the program writes.
 
+use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -13,14 +14,16 @@ use files::why::stacks::StackSampling;
 use files::why::{CpuIntervals, RoundConditions, Standstill};
 use jitterstat::sample::Grid;
 
-use crate::machine::os::{self, DrainedSwitches, NotAvailable, StackRecords, SwitchRing};
+use crate::machine::os::{
+    self, DrainedSwitches, MappedFile, NotAvailable, StackRecords, SwitchRing,
+};
 use crate::measure::program_output::ProgramRound;
 use crate::measure::why::cpu_records::{CpuRecords, UsableRecords};
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::{ThreadNames, group_by_thread, mark_occupied};
 use crate::measure::why::profiler::Profiler;
 use crate::measure::why::round_diagnosis::{MAX_PATH_NS, RoundDiagnosis};
-use crate::measure::why::stack_recorder::{self, StackRecorder};
+use crate::measure::why::stack_recorder::{self, StackRecorder, ThreadSamples};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence, ThreadChains};
 use crate::measure::why::unavailable::Unavailable;
 use crate::measure::why::witness::Witnesses;
@@ -148,7 +151,10 @@ impl<'a> ProgramProfiler<'a> {
     ) -> StackSampling {
         let mut namer = self.profiler.stacks.lock().unwrap_or_else(PoisonError::into_inner);
         let sampled = sampled.inspect(|records| {
-            stack_recorder::add_stacks(ticks, &seen.ticks, watched, records, clock, &mut namer);
+            let locate = |file: &MappedFile| Some(PathBuf::from(&file.path));
+            let processes = namer.processes(&records.mapped_files, locate);
+            let mut samples = ThreadSamples::new(&records.samples, processes, clock);
+            stack_recorder::add_stacks(ticks, &seen.ticks, watched, &mut samples);
         });
         let missing = sampled.err().map(|why| why.to_string());
         StackSampling { missing, ..namer.sampling() }

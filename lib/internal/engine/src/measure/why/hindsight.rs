@@ -4,7 +4,7 @@
 //! until ticks were late. Then the rings still contain the time before them, from which the lateness
 //! is explained as in a profiled round.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use files::why::CpuIntervals;
@@ -12,11 +12,14 @@ use files::why::CpuIntervals;
 use crate::machine::os::{self, NotAvailable, SwitchHistory};
 use crate::measure::why::hindsight::loop_explainer::{LoopExplainer, RecordedSwitches};
 use crate::measure::why::hindsight::ring_cost::{RingCost, SWITCH_BYTES};
+use crate::measure::why::hindsight::stack_watch::StackWatch;
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::ThreadNames;
+use crate::measure::why::stack_recorder::ThreadSamples;
 
 mod loop_explainer;
 mod ring_cost;
+mod stack_watch;
 
 pub use loop_explainer::{ExplainedLoop, LateLoop, PastConditions};
 
@@ -41,6 +44,8 @@ pub struct Hindsight {
     cost: RingCost,
     /// CPU time that rings had cost when they were closed.
     closed_ns: u64,
+    /// Stacks of metered programs, or the reason why there are none.
+    stacks: Result<StackWatch, NotAvailable>,
 }
 
 /// The recorded time before a tick. Times are relative to the origin.
@@ -53,6 +58,8 @@ pub struct Past {
     /// The threads that ran on each CPU, if those were recorded.
     pub occupants: Option<CpuIntervals>,
     pub names: ThreadNames,
+    /// What metered programs lack for complete names of their functions.
+    pub hint: Option<String>,
 }
 
 impl Hindsight {
@@ -70,7 +77,8 @@ impl Hindsight {
         let cpu = usable_cpu();
         let cost = RingCost::measure(cpu, &SwitchHistory::for_cpu(cpu, MIN_RING_BYTES)?);
         let rings = open_cpu_rings(&os::online_cpus(), length)?;
-        Ok(Self { length, has_all_cpus: true, rings, cost, closed_ns: 0 })
+        let stacks = StackWatch::open();
+        Ok(Self { length, has_all_cpus: true, rings, cost, closed_ns: 0, stacks })
     }
 
     /// Records the switches of the threads that [`Hindsight::watch_threads`] selects.
@@ -81,17 +89,36 @@ impl Hindsight {
     pub fn for_own_threads(length: Duration) -> Result<Self, NotAvailable> {
         let ring = SwitchHistory::for_thread(os::thread_id(), thread_ring_bytes(length))?;
         let cost = RingCost::measure(usable_cpu(), &ring);
-        Ok(Self { length, has_all_cpus: false, rings: BTreeMap::new(), cost, closed_ns: 0 })
+        let (rings, stacks) = (BTreeMap::new(), StackWatch::open());
+        Ok(Self { length, has_all_cpus: false, rings, cost, closed_ns: 0, stacks })
     }
 
-    /// Records only the threads of this process from now on. Returns whether this costs less.
+    /// Records only the switches of the threads of this process from now on. Returns whether this
+    /// costs less.
     pub fn reduce_to_own_threads(&mut self) -> bool {
+        let cost_ns = self.cpu_ns();
+        let needs = "a larger --budget";
+        let stacks = Err(NotAvailable { what: "stacks of programs", obstacle: None, needs });
         if !self.has_all_cpus {
-            return false;
+            let had_stacks = std::mem::replace(&mut self.stacks, stacks).is_ok();
+            self.closed_ns = cost_ns.saturating_sub(self.cpu_ns() - self.closed_ns);
+            return had_stacks;
         }
         let Ok(reduced) = Self::for_own_threads(self.length) else { return false };
-        *self = Self { closed_ns: self.cpu_ns(), ..reduced };
+        *self = Self { closed_ns: cost_ns, stacks, ..reduced };
         true
+    }
+
+    /// Returns the cost of sampling a stack of a metered program, or why none are sampled.
+    pub fn stack_cost_ns(&self) -> Result<u64, &NotAvailable> {
+        self.stacks.as_ref().map(StackWatch::sample_ns)
+    }
+
+    /// Selects the programs whose stacks are sampled.
+    pub fn watch_programs(&mut self, processes: &BTreeSet<u32>) {
+        if let Ok(stacks) = &mut self.stacks {
+            stacks.watch_programs(processes);
+        }
     }
 
     pub fn has_all_cpus(&self) -> bool {
@@ -123,8 +150,13 @@ impl Hindsight {
     /// Returns the CPU time that recording has cost so far, by the cost of a record that was
     /// measured at the start.
     pub fn cpu_ns(&self) -> u64 {
-        let written_bytes = self.rings.values().map(SwitchHistory::written_bytes).sum();
-        self.closed_ns.saturating_add(self.cost.cpu_ns(written_bytes))
+        let written_bytes: u64 = self.rings.values().map(SwitchHistory::written_bytes).sum();
+        let stacks = self.stacks.as_ref();
+        let sampled_ns = stacks.map_or(0, |stacks| {
+            stacks.cpu_ns().saturating_add(self.cost.cpu_ns(stacks.switch_bytes()))
+        });
+        let recorded_ns = self.cost.cpu_ns(written_bytes).saturating_add(sampled_ns);
+        self.closed_ns.saturating_add(recorded_ns)
     }
 
     /// Returns the cost of recording a switch.
@@ -139,7 +171,8 @@ impl Hindsight {
 
     /// Returns the memory of the rings.
     pub fn memory_bytes(&self) -> u64 {
-        self.rings.values().map(SwitchHistory::memory_bytes).sum()
+        let rings: u64 = self.rings.values().map(SwitchHistory::memory_bytes).sum();
+        rings + self.stacks.as_ref().map_or(0, StackWatch::memory_bytes)
     }
 
     /// Reads the rings and explains late ticks. Times are relative to `origin`.
@@ -155,15 +188,33 @@ impl Hindsight {
         let past = self.rings.values().map(SwitchHistory::read).collect();
         let mut recorded = RecordedSwitches::new(past, self.has_all_cpus, &clock);
         let mut names = std::mem::take(&mut recorded.names);
-        let mut explained = Vec::new();
-        for late_loop in loops {
-            let explainer = LoopExplainer { late_loop, recorded: &recorded, origin, conditions };
-            explained.push(explainer.explain(&clock, &mut names));
+        let loops: Vec<&LateLoop> = loops.collect();
+        let foreign = loops.iter().filter(|late_loop| !late_loop.is_own);
+        let threads = foreign.flat_map(|late_loop| late_loop.threads.iter().copied()).collect();
+        let stacks = self.stacks.as_ref().ok();
+        let past_stacks = stacks.map_or(Vec::new(), |stacks| stacks.read(&threads));
+        if !self.has_all_cpus {
+            recorded.add_program_threads(&past_stacks, &clock);
         }
+        let mut explain = |mut samples: Option<&mut ThreadSamples<'_>>| {
+            let mut explained = Vec::with_capacity(loops.len());
+            for &late_loop in &loops {
+                let explainer =
+                    LoopExplainer { late_loop, recorded: &recorded, origin, conditions };
+                let samples = samples.as_deref_mut().filter(|_| !late_loop.is_own);
+                explained.push(explainer.explain(&clock, &mut names, samples));
+            }
+            explained
+        };
+        let explained = match stacks {
+            Some(stacks) => stacks.with_names(&past_stacks, &clock, |names| explain(Some(names))),
+            None => explain(None),
+        };
         let recorded_ns = u64::try_from(recorded.complete_from_ns.saturating_neg()).unwrap_or(0);
         let length = self.length.min(Duration::from_nanos(recorded_ns));
         let occupants = recorded.occupants;
-        Some(Past { length, loops: explained, occupants, names })
+        let hint = stacks.and_then(StackWatch::hint);
+        Some(Past { length, loops: explained, occupants, names, hint })
     }
 }
 

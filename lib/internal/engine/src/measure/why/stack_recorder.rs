@@ -1,7 +1,6 @@
 //! Sampling of the stacks of a program during a round.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{Builder, JoinHandle};
@@ -10,13 +9,13 @@ use std::time::Duration;
 use files::why::Tick;
 use files::why::external_process::WatchedThread;
 use files::why::pool::ProfiledTick;
-use files::why::stacks::StackSample;
+use files::why::stacks::{StackSample, find_late_code};
 
 use crate::machine::os::{
     NotAvailable, Obstacle, SAMPLE_INTERVAL_NS, StackRecord, StackRecords, StackRing,
 };
 use crate::measure::why::kernel_clock::KernelClock;
-use crate::stacks::StackNamer;
+use crate::stacks::NamedProcesses;
 
 /// Time between two readings of the rings, of which the smallest holds about as much.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(30);
@@ -25,6 +24,8 @@ const MAX_SAMPLES: usize = 8_192;
 /// Maximum number of samples of all late ticks of a round, of which each may be late for the same
 /// reason as the one before it.
 const MAX_TICK_SAMPLES: usize = 100_000;
+/// Share of a period that a busy thread is sampled.
+const BUSY_SHARE: f64 = 0.7;
 
 /// Samples the stacks of the next program that the calling thread starts.
 #[derive(Debug)]
@@ -74,43 +75,108 @@ impl StackRecorder {
 
 /// Assigns to each late tick the samples of its thread between its deadline and its wake-up.
 ///
+/// If these name no function, those of another thread are used, because a task that blocks its worker
+/// may continue on another one: of the thread that ran the last tick before the deadline, or of the
+/// only thread that was busy all the time and no longer.
+///
 /// `seen` contains the threads of the ticks, as indices of `watched`, in the same order.
 pub fn add_stacks(
     ticks: &mut [ProfiledTick],
     seen: &[Tick],
     watched: &[WatchedThread],
-    records: &StackRecords,
-    clock: &KernelClock,
-    namer: &mut StackNamer,
+    samples: &mut ThreadSamples<'_>,
 ) {
-    let mut by_thread: BTreeMap<u32, Vec<&StackRecord>> = BTreeMap::new();
-    for record in &records.samples {
-        by_thread.entry(record.thread).or_default().push(record);
-    }
-    for records in by_thread.values_mut() {
-        records.sort_by_key(|record| record.at_ns);
-    }
     let lateness = |tick: &Tick| tick.wake_ns.saturating_sub(tick.deadline_ns);
     let mut late: Vec<usize> = (0..seen.len()).collect();
     late.retain(|&n| lateness(&seen[n]) >= SAMPLE_INTERVAL_NS as i64);
     late.sort_by_key(|&n| std::cmp::Reverse(lateness(&seen[n])));
-
-    let mut processes =
-        namer.processes(&records.mapped_files, |file| Some(PathBuf::from(&file.path)));
-    let mut named: HashMap<(u32, u64), StackSample> = HashMap::new();
+    let thread_id = |tick: &Tick| watched.get(tick.thread).map(|thread| thread.id);
     let mut capacity = MAX_TICK_SAMPLES;
     for n in late {
         let tick = &seen[n];
-        let thread = watched.get(tick.thread).and_then(|thread| by_thread.get(&thread.id));
-        let Some(records) = thread else { continue };
-        let first = records.partition_point(|record| clock.ns(record.at_ns) < tick.deadline_ns);
-        let during = records[first..].iter().map(|record| (record, clock.ns(record.at_ns)));
-        for (record, at_ns) in during.take_while(|(_, at_ns)| *at_ns <= tick.wake_ns).take(capacity)
-        {
-            let key = (record.thread, record.at_ns);
-            let sample = named.entry(key).or_insert_with(|| processes.name(record, at_ns));
-            ticks[n].stacks.push(sample.clone());
+        let lateness_ns = lateness(tick).unsigned_abs();
+        let last_before = seen[..n].iter().rfind(|earlier| earlier.wake_ns <= tick.deadline_ns);
+        let all_watched = watched.iter().map(|thread| thread.id);
+        let threads = [
+            thread_id(tick),
+            last_before.and_then(thread_id),
+            samples.only_busy_thread(all_watched, tick.deadline_ns, tick.wake_ns),
+        ];
+        for thread in threads.into_iter().flatten() {
+            let stacks = samples.during(thread, tick.deadline_ns, tick.wake_ns, capacity);
+            let is_named = find_late_code(&stacks, lateness_ns, SAMPLE_INTERVAL_NS).is_some();
+            if is_named || ticks[n].stacks.is_empty() {
+                ticks[n].stacks = stacks;
+            }
+            if is_named {
+                break;
+            }
         }
         capacity -= ticks[n].stacks.len();
+    }
+}
+
+/// The samples of each thread, which are named when they are needed.
+pub struct ThreadSamples<'a> {
+    by_thread: BTreeMap<u32, Vec<&'a StackRecord>>,
+    processes: NamedProcesses<'a>,
+    clock: &'a KernelClock,
+    named: HashMap<(u32, u64), StackSample>,
+}
+
+impl<'a> ThreadSamples<'a> {
+    pub fn new(
+        samples: impl IntoIterator<Item = &'a StackRecord>,
+        processes: NamedProcesses<'a>,
+        clock: &'a KernelClock,
+    ) -> Self {
+        let mut by_thread: BTreeMap<u32, Vec<&StackRecord>> = BTreeMap::new();
+        for record in samples {
+            by_thread.entry(record.thread).or_default().push(record);
+        }
+        for records in by_thread.values_mut() {
+            records.sort_by_key(|record| record.at_ns);
+        }
+        Self { by_thread, processes, clock, named: HashMap::new() }
+    }
+
+    /// Returns the thread that was busy in a period and idle afterwards, if there is exactly one.
+    fn only_busy_thread(
+        &self,
+        threads: impl Iterator<Item = u32>,
+        from_ns: i64,
+        until_ns: i64,
+    ) -> Option<u32> {
+        let count = |thread, from_ns, until_ns| {
+            let records = self.by_thread.get(&thread).map_or(&[][..], Vec::as_slice);
+            let before = |at_ns| records.partition_point(|r| self.clock.ns(r.at_ns) < at_ns);
+            before(until_ns).saturating_sub(before(from_ns)) as f64
+        };
+        let interval_ns = SAMPLE_INTERVAL_NS as i64;
+        let needed = (until_ns - from_ns) as f64 / interval_ns as f64 * BUSY_SHARE;
+        let idle_from_ns = until_ns + 3 * interval_ns;
+        let idle_until_ns = idle_from_ns + 10 * interval_ns;
+        let mut busy = threads.filter(|&thread| {
+            count(thread, from_ns, until_ns) >= needed
+                && count(thread, idle_from_ns, idle_until_ns) <= 1.0
+        });
+        busy.next().filter(|_| busy.next().is_none())
+    }
+
+    /// Returns the first samples of a thread in a period of time.
+    fn during(&mut self, thread: u32, from_ns: i64, until_ns: i64, max: usize) -> Vec<StackSample> {
+        let records = self.by_thread.get(&thread).map_or(&[][..], Vec::as_slice);
+        let first = records.partition_point(|record| self.clock.ns(record.at_ns) < from_ns);
+        let mut samples = Vec::new();
+        for record in records[first..].iter().take(max) {
+            let at_ns = self.clock.ns(record.at_ns);
+            if at_ns > until_ns {
+                break;
+            }
+            let key = (thread, record.at_ns);
+            let new = || self.processes.name(record, at_ns);
+            samples.push(self.named.entry(key).or_insert_with(new).clone());
+        }
+        samples
     }
 }

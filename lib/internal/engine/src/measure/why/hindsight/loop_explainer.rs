@@ -1,16 +1,19 @@
 //! Explanation of the late ticks of one loop by recorded switches.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use files::why::external_process::{self, ReconstructedRound, WatchedThread};
 use files::why::pool::ProfiledTick;
-use files::why::{CpuIntervals, MeasurableParts, RoundConditions, SwitchKind, Thread};
+use files::why::{CpuIntervals, MeasurableParts, RoundConditions, Switch, SwitchKind, Thread};
 
 use crate::machine::os::{self, PastSwitches};
 use crate::measure::late_tick_log::AccountedTick;
+use crate::measure::why::hindsight::stack_watch::PastStacks;
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::{ThreadNames, ThreadSwitches, add_occupants, group_by_thread};
 use crate::measure::why::round_diagnosis::MAX_PATH_NS;
+use crate::measure::why::stack_recorder::{self, ThreadSamples};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence};
 use cli::units::ns_after;
 
@@ -58,6 +61,8 @@ pub struct RecordedSwitches {
     pub names: ThreadNames,
     /// Time from which on no record is missing in any ring.
     pub complete_from_ns: i64,
+    /// The same for the threads of programs that are not recorded by CPU.
+    programs_complete_from_ns: BTreeMap<u32, i64>,
 }
 
 impl RecordedSwitches {
@@ -74,7 +79,20 @@ impl RecordedSwitches {
         names.sort_by_key(|named| named.at_ns);
         let names = ThreadNames::new(names.into_iter().map(|named| (named.thread, named.name)));
         let occupants = has_all_cpus.then_some(occupants);
-        Self { by_thread, occupants, names, complete_from_ns }
+        let programs_complete_from_ns = BTreeMap::new();
+        Self { by_thread, occupants, names, complete_from_ns, programs_complete_from_ns }
+    }
+
+    /// Adds the switches of threads of programs, which were recorded with their stacks.
+    pub fn add_program_threads(&mut self, past: &[PastStacks], clock: &KernelClock) {
+        for PastStacks { thread, records, is_cut } in past {
+            let switches: Vec<Switch> = records.switches.iter().map(|s| clock.switch(s)).collect();
+            let oldest_sample = records.samples.first().map(|sample| clock.ns(sample.at_ns));
+            let oldest = switches.first().map(|switch| switch.at_ns).min(oldest_sample);
+            let from_ns = if *is_cut { oldest.unwrap_or(i64::MAX) } else { i64::MIN };
+            self.programs_complete_from_ns.insert(*thread, from_ns);
+            self.by_thread.insert(*thread, switches);
+        }
     }
 }
 
@@ -111,7 +129,12 @@ impl TickSequence {
 }
 
 impl LoopExplainer<'_> {
-    pub fn explain(&self, clock: &KernelClock, names: &mut ThreadNames) -> ExplainedLoop {
+    pub fn explain(
+        &self,
+        clock: &KernelClock,
+        names: &mut ThreadNames,
+        samples: Option<&mut ThreadSamples<'_>>,
+    ) -> ExplainedLoop {
         let watched = self.watched_threads();
         let has_accounts = self.late_loop.ticks.iter().any(|tick| tick.accounts.is_some());
         let sequence = self.tick_sequence(&watched, has_accounts);
@@ -137,10 +160,13 @@ impl LoopExplainer<'_> {
         let indexed = sequence.numbers.iter().zip(&seen.ticks);
         let ticks: Vec<IndexedTick> =
             indexed.map(|(&index, &tick)| IndexedTick { index, tick }).collect();
+        let mut attributed = evidence.attribute(0, &ticks, names);
+        if let Some(samples) = samples {
+            stack_recorder::add_stacks(&mut attributed, &seen.ticks, &watched, samples);
+        }
         let mut explained = Vec::new();
-        for (tick, seen_tick) in evidence.attribute(0, &ticks, names).into_iter().zip(&seen.ticks) {
-            let is_recorded = seen_tick.thread < seen.threads.len()
-                && tick.deadline_ns >= self.recorded.complete_from_ns;
+        for (tick, seen_tick) in attributed.into_iter().zip(&seen.ticks) {
+            let is_recorded = seen_tick.thread < seen.threads.len() && self.is_complete(&tick);
             if is_recorded && tick.tick != PREVIOUS_TICK {
                 explained.push(tick);
             }
@@ -150,6 +176,18 @@ impl LoopExplainer<'_> {
             ticks: explained,
             threads: seen.running_threads(),
         }
+    }
+
+    /// Returns whether no record of the time of a tick is missing. Of a program that is not recorded
+    /// by CPU, only the wake-up is required: its threads are recorded for as long as they were idle,
+    /// and the last samples of a busy one suffice.
+    fn is_complete(&self, tick: &ProfiledTick) -> bool {
+        if self.late_loop.is_own || self.recorded.occupants.is_some() {
+            return tick.deadline_ns >= self.recorded.complete_from_ns;
+        }
+        let programs = &self.recorded.programs_complete_from_ns;
+        let threads = self.late_loop.threads.iter().filter_map(|thread| programs.get(thread));
+        threads.max().is_some_and(|from_ns| tick.wake_ns >= *from_ns)
     }
 
     fn watched_threads(&self) -> Vec<WatchedThread> {

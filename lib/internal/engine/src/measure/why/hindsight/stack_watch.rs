@@ -1,0 +1,193 @@
+//! The last sampled stacks of the threads of metered programs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::machine::os::{
+    self, MappedFile, NotAvailable, SAMPLE_INTERVAL_NS, STACK_BYTES, StackHistory, StackRecords,
+};
+use crate::measure::why::kernel_clock::KernelClock;
+use crate::measure::why::stack_recorder::ThreadSamples;
+use crate::stacks::StackNamer;
+use cli::units::to_ns;
+
+/// Maximum number of threads that are sampled.
+const MAX_THREADS: usize = 64;
+/// Memory of all rings, and bounds of that of one.
+const TOTAL_BYTES: usize = 32 << 20;
+const MIN_RING_BYTES: usize = 1 << 18;
+const MAX_RING_BYTES: usize = 2 << 20;
+/// Number of measurements of the cost with and without sampling, of which the shortest of each kind
+/// are compared.
+const COST_BLOCKS: usize = 8;
+const COST_INTERVAL_NS: u64 = 100_000;
+const COST_TURNS: u64 = 2_000_000;
+
+/// Overwriting rings with the last stacks of threads of other programs.
+#[derive(Debug)]
+pub struct StackWatch {
+    threads: BTreeMap<u32, ProgramThread>,
+    namer: Mutex<StackNamer>,
+    /// Cost of a sample.
+    sample_ns: u64,
+    /// Samples of threads that have ended.
+    ended_samples: u64,
+}
+
+#[derive(Debug)]
+struct ProgramThread {
+    process: u32,
+    history: StackHistory,
+}
+
+/// The last records of a thread.
+#[derive(Debug)]
+pub struct PastStacks {
+    pub thread: u32,
+    pub records: StackRecords,
+    /// Whether older records were overwritten.
+    pub is_cut: bool,
+}
+
+impl StackWatch {
+    /// Measures the cost of a sample.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the kernel or a sandbox forbids samples, or if no memory can be locked.
+    pub fn open() -> Result<Self, NotAvailable> {
+        let history = StackHistory::for_thread(os::thread_id(), MIN_RING_BYTES, COST_INTERVAL_NS)?;
+        let sample_ns = measure_sample(&history);
+        Ok(Self { threads: BTreeMap::new(), namer: Mutex::default(), sample_ns, ended_samples: 0 })
+    }
+
+    /// Samples the threads of these programs, and no others. Programs of other users, and threads
+    /// for which no memory is left, are not sampled.
+    pub fn watch_programs(&mut self, processes: &BTreeSet<u32>) {
+        let mut existing: BTreeMap<u32, u32> = BTreeMap::new();
+        for &process in processes {
+            existing.extend(os::process_threads(process).into_iter().map(|id| (id, process)));
+        }
+        let (mut has_ended, mut ended_samples) = (false, 0);
+        self.threads.retain(|thread, watched| {
+            let is_kept = existing.get(thread) == Some(&watched.process);
+            if !is_kept {
+                has_ended |= !processes.contains(&watched.process);
+                ended_samples += watched.samples();
+            }
+            is_kept
+        });
+        self.ended_samples += ended_samples;
+        if has_ended {
+            // The number of a process may be given to another program.
+            self.namer = Mutex::default();
+        }
+        let bytes = (TOTAL_BYTES / existing.len().max(1)).clamp(MIN_RING_BYTES, MAX_RING_BYTES);
+        for (thread, process) in existing {
+            if self.threads.len() < MAX_THREADS && !self.threads.contains_key(&thread) {
+                let opened = StackHistory::for_thread(thread, bytes, SAMPLE_INTERVAL_NS);
+                self.threads.extend(
+                    opened.ok().map(|history| (thread, ProgramThread { process, history })),
+                );
+            }
+        }
+    }
+
+    /// Returns the cost of a sample.
+    pub fn sample_ns(&self) -> u64 {
+        self.sample_ns
+    }
+
+    /// Returns the CPU time that sampling has cost so far, without that of recording switches.
+    pub fn cpu_ns(&self) -> u64 {
+        let samples: u64 = self.threads.values().map(ProgramThread::samples).sum();
+        (self.ended_samples + samples).saturating_mul(self.sample_ns)
+    }
+
+    /// Returns the bytes of the switches that were recorded next to the samples.
+    pub fn switch_bytes(&self) -> u64 {
+        self.threads.values().map(ProgramThread::switch_bytes).sum()
+    }
+
+    /// Returns the memory of the rings.
+    pub fn memory_bytes(&self) -> u64 {
+        self.threads.values().map(|thread| thread.history.memory_bytes()).sum()
+    }
+
+    /// Reads the last records of some threads.
+    pub fn read(&self, threads: &BTreeSet<u32>) -> Vec<PastStacks> {
+        let mut past = Vec::new();
+        for (&thread, watched) in self.threads.iter().filter(|(thread, _)| threads.contains(thread))
+        {
+            let (records, is_cut) = watched.history.read();
+            past.push(PastStacks { thread, records, is_cut });
+        }
+        past
+    }
+
+    /// Calls `explain` with the samples, which it can name.
+    pub fn with_names<T>(
+        &self,
+        past: &[PastStacks],
+        clock: &KernelClock,
+        explain: impl FnOnce(&mut ThreadSamples<'_>) -> T,
+    ) -> T {
+        let mut namer = self.namer.lock().unwrap_or_else(PoisonError::into_inner);
+        let samples = past.iter().flat_map(|past| &past.records.samples);
+        let processes: BTreeSet<u32> = samples.clone().map(|sample| sample.process).collect();
+        let mut mapped = Vec::new();
+        for process in processes {
+            let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+            mapped.append(&mut MappedFile::parse_maps(process, &maps));
+        }
+        explain(&mut ThreadSamples::new(samples, namer.processes(&mapped, locate), clock))
+    }
+
+    /// Returns what the programs lack for complete names.
+    pub fn hint(&self) -> Option<String> {
+        self.namer.lock().unwrap_or_else(PoisonError::into_inner).sampling().hint
+    }
+}
+
+impl ProgramThread {
+    fn samples(&self) -> u64 {
+        self.history.sampled_ns() / SAMPLE_INTERVAL_NS
+    }
+
+    fn switch_bytes(&self) -> u64 {
+        let sample_bytes = self.samples().saturating_mul(u64::from(STACK_BYTES));
+        self.history.written_bytes().saturating_sub(sample_bytes)
+    }
+}
+
+/// Returns the path of a file in the file system of a process. Its program may have been replaced
+/// or removed since it was started.
+fn locate(file: &MappedFile) -> Option<PathBuf> {
+    let process = Path::new("/proc").join(file.process.to_string());
+    let program = process.join("exe");
+    if std::fs::read_link(&program).is_ok_and(|path| path == Path::new(&file.path)) {
+        return Some(program);
+    }
+    let path = file.path.strip_prefix('/').filter(|path| !path.ends_with(" (deleted)"))?;
+    Some(process.join("root").join(path))
+}
+
+/// Measures the CPU time that a sample costs the calling thread.
+fn measure_sample(history: &StackHistory) -> u64 {
+    let mut shortest_ns = [u64::MAX; 2];
+    for block in 0..2 * COST_BLOCKS {
+        let is_sampled = block % 2 == 1;
+        history.set_recording(is_sampled);
+        let start = tach::Instant::now();
+        let mut word = block as u64;
+        for turn in 0..COST_TURNS {
+            word = std::hint::black_box(word.rotate_left(7) ^ turn);
+        }
+        let shortest = &mut shortest_ns[usize::from(is_sampled)];
+        *shortest = to_ns(start.elapsed()).min(*shortest);
+    }
+    let [plain_ns, sampled_ns] = shortest_ns;
+    let samples = (sampled_ns / COST_INTERVAL_NS).max(1);
+    sampled_ns.saturating_sub(plain_ns) / samples
+}
