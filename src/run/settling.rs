@@ -136,6 +136,14 @@ fn is_order_settled(low: &CompetingSubject, high: &CompetingSubject) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use cli::file_io;
+    use files::file::File as _;
+    use files::report::Report;
+    use files::subjects::{self, DefaultSelection};
+    use jitterstat::stats::random::SplitMix64;
+
     use super::*;
 
     fn subject(medians_ns: impl IntoIterator<Item = i64>) -> CompetingSubject {
@@ -185,5 +193,69 @@ mod tests {
         subject.add(8, Vec::new());
         assert_eq!((subject.rounds.len(), subject.median()), (9, 100_f64.ln()));
         assert!(subject.is_known());
+    }
+
+    /// Returns the default subjects of the published reference run with the lateness of each round.
+    fn reference_run() -> Vec<Vec<Vec<i64>>> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let path = root.join("results/2026-11-27-epyc-kvm-2cpu/report.json.gz");
+        let report = Report::from_json(&file_io::read_text(&path).unwrap()).unwrap();
+        let defaults = subjects::defaults_of(DefaultSelection::Run).filter(|s| !s.is_control());
+        defaults
+            .map(|info| {
+                let subject = report.subjects.iter().find(|s| s.name == info.name).unwrap();
+                subject.rounds.iter().map(|round| round.lateness_ns.clone()).collect()
+            })
+            .collect()
+    }
+
+    /// Replays rounds in this order until they are settled; returns the p50 of each subject and the
+    /// number of rounds.
+    fn replay(run: &[Vec<Vec<i64>>], order: &[usize]) -> (Vec<f64>, u64) {
+        let subjects = run.iter().map(|_| Some(subject([]))).collect();
+        let mut settling = Settling { subjects, is_settled: false };
+        let mut rounds = 0;
+        for &index in order {
+            for (subject, samples) in settling.subjects.iter_mut().flatten().zip(run) {
+                subject.add(rounds, samples[index].clone());
+            }
+            rounds += 1;
+            if rounds >= MIN_ROUNDS && settling.is_settled_now() {
+                break;
+            }
+        }
+        (settling.watched().map(CompetingSubject::median).collect(), rounds)
+    }
+
+    #[test]
+    fn resampled_runs_keep_the_order() {
+        const RUNS: usize = 100;
+        let run = reference_run();
+        let mut random = SplitMix64::new(1);
+        let mut order: Vec<usize> = (0..run[0].len()).collect();
+        let whole: Vec<f64> = run
+            .iter()
+            .map(|rounds| {
+                let mut whole = subject([]);
+                (0..).zip(rounds).for_each(|(index, samples)| whole.add(index, samples.clone()));
+                whole.median()
+            })
+            .collect();
+        let (mut kept, mut all_rounds, mut bias) = (0, Vec::new(), 0.0);
+        for _ in 0..RUNS {
+            random.shuffle(&mut order);
+            let (early, rounds) = replay(&run, &order);
+            let is_swapped = |(a, b): (usize, usize)| {
+                early[a] < early[b] && whole[a] > whole[b] + MAX_RATIO.ln()
+            };
+            let pairs = (0..run.len()).flat_map(|a| (0..run.len()).map(move |b| (a, b)));
+            kept += usize::from(!pairs.into_iter().any(is_swapped));
+            bias += early.iter().zip(&whole).map(|(e, w)| e - w).sum::<f64>() / whole.len() as f64;
+            all_rounds.push(rounds);
+        }
+        all_rounds.sort_unstable();
+        let (median, max) = (all_rounds[RUNS / 2], all_rounds[RUNS - 1]);
+        assert_eq!((kept, median, max), (RUNS, 8, 11), "bias {}", bias / RUNS as f64);
+        assert!((bias / RUNS as f64).abs() < 0.01, "bias {}", bias / RUNS as f64);
     }
 }
