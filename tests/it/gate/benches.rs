@@ -50,7 +50,7 @@ fn benches_of_criterion_are_judged() {
     assert!(found.metrics.iter().all(|m| m.unit.is_empty() && m.values.len() == 24));
     assert!(!gate.ran.stdout.contains(" ns"), "{}", gate.ran.stdout);
     let arguments = std::fs::read_to_string(pair.path("arguments")).unwrap();
-    let flags = "--bench --noplot --warm-up-time 0.01 --measurement-time 0.03 --sample-size 10 --nresamples 100";
+    let flags = "--bench --noplot --warm-up-time 0.002 --measurement-time 0.005 --sample-size 10 --nresamples 100";
     assert!(arguments.lines().all(|line| line == flags), "{arguments}");
 
     let tolerance = ["--tolerance", "parse/json=5=12%"];

@@ -21,6 +21,8 @@ pub struct Program {
     meter: Option<String>,
     /// Directory in which the program runs.
     directory: Option<PathBuf>,
+    /// File of which the executable is a copy.
+    original: Option<PathBuf>,
 }
 
 /// Programs are equal if their words and meters are, independent of the quoting and of names.
@@ -63,6 +65,7 @@ impl Program {
                     plan_name: None,
                     meter: None,
                     directory: None,
+                    original: None,
                 }),
                 Err(_) => Err(ProgramError::NulByte),
             },
@@ -148,6 +151,16 @@ impl Program {
     pub fn with_words(self, words: Vec<String>) -> Result<Self, ProgramError> {
         let Self { text, words, .. } = Self::from_words(words)?;
         Ok(Self { text, words, ..self })
+    }
+
+    /// Makes the executable a copy of this file, which can be replaced by a new copy.
+    pub fn set_original(&mut self, original: PathBuf) {
+        self.original = Some(original);
+    }
+
+    /// Returns the file of which the executable is a copy. `None` if it is the user's own.
+    pub fn original(&self) -> Option<&Path> {
+        self.original.as_deref()
     }
 
     /// Sets the directory in which the program runs.

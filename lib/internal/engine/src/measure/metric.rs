@@ -15,7 +15,7 @@ use crate::measure::benches::{
 };
 use crate::measure::child::{self, CompletedRun, ProgramFault, RunFailure, RunRequest, RunStep};
 use crate::measure::metric_error::{CountUnavailable, MetricError};
-use crate::measure::{program_output, supervisor};
+use crate::measure::{fresh_pages, program_output, supervisor};
 use crate::program::Program;
 use cli::completion::{plain_values, with_examples};
 
@@ -127,6 +127,11 @@ impl MetricSpec {
                 percentile: percentile.to_owned(),
             }),
         }
+    }
+
+    /// Returns whether the metric is a number of benchmarks of this harness.
+    pub fn is_of(&self, format: BenchFormat) -> bool {
+        matches!(self, Self::Bench(spec) if spec.format == format)
     }
 
     /// Returns whether the metric includes the start of the process.
@@ -280,13 +285,14 @@ fn run_benches(
     request: RunRequest,
     stop: &std::sync::atomic::AtomicBool,
 ) -> Result<BenchRun, RunFailure> {
+    fresh_pages::renew(program)
+        .map_err(|error| RunFailure::from_system(program, RunStep::Start, error))?;
     let is_criterion = benches.format == BenchFormat::Criterion;
     let server = is_criterion.then(CriterionServer::start).transpose();
     let server = server.map_err(|error| RunFailure::from_system(program, RunStep::Start, error))?;
     let run = child::run_benches(program, request, benches, server.as_ref(), stop);
     let talk = server.map(CriterionServer::stop);
-    let find_cause =
-        |written: &str| KnownCause::find(benches.format, program.words(), written, talk.as_ref());
+    let find_cause = |written: &str| KnownCause::find(benches.format, program.words(), written);
     let run = run.map_err(|failure| failure.with_cause(find_cause))?;
     let output = BenchOutput { directory: run.directory(), criterion_talk: talk.as_ref() };
     let read = benches.read(&output).and_then(|read| match read.is_empty() {

@@ -8,6 +8,7 @@ pub mod diagnosis;
 pub mod duet;
 mod endless_loop;
 mod executor;
+pub mod fresh_pages;
 pub mod late_tick_log;
 pub mod late_watch;
 pub mod load;

@@ -204,6 +204,25 @@ pub fn open_regular(path: &std::path::Path) -> std::io::Result<std::fs::File> {
     if file.metadata()?.is_file() { Ok(file) } else { reject("it is not a regular file") }
 }
 
+/// Drops an executable file from the page cache, so that the next process that runs it has other
+/// physical pages. Without effect if this is not possible: on a file system in memory, or while a
+/// process runs it.
+#[cfg(target_os = "linux")]
+pub fn drop_cached_pages(executable: &std::path::Path) {
+    use rustix::fs::{Access, Advice, access, fadvise};
+    if access(executable, Access::EXEC_OK).is_err() {
+        return;
+    }
+    if let Ok(file) = open_regular(executable) {
+        // The length of zero is the rest of the file. The advice need not be followed.
+        let _ = fadvise(&file, 0, None, Advice::DontNeed);
+    }
+}
+
+/// Without effect on this system.
+#[cfg(not(target_os = "linux"))]
+pub fn drop_cached_pages(_executable: &std::path::Path) {}
+
 /// Returns whether an operation failed because the process or the system has no file descriptor
 /// left: `EMFILE` or `ENFILE`, which have the same numbers on every Unix.
 pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {

@@ -17,11 +17,14 @@ use super::{
 
 /// Flags of a short run. Version 0.4 or later accepts fractions of a second. The samples are judged
 /// by the gate, so the resamples of Criterion's own intervals are few.
+///
+/// For a suite of fourteen benchmarks, runs of 10 and 30 ms had no narrower intervals after as many
+/// pairs, and took five times as long.
 pub const FLAGS: &[Flag] = &[
     flag("--bench"),
     flag("--noplot"),
-    option("--warm-up-time", "0.01").or_brief("0.003"),
-    option("--measurement-time", "0.03").or_brief("0.01"),
+    option("--warm-up-time", "0.002"),
+    option("--measurement-time", "0.005"),
     option("--sample-size", "10"),
     option("--nresamples", "100"),
 ];

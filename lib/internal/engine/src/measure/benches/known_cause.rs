@@ -2,16 +2,12 @@
 
 use std::fmt;
 
-use super::criterion_server::CriterionVersion;
-use super::{BenchFormat, CriterionTalk, has_flag};
-
-/// First version of Criterion that accepts fractions of a second.
-const FIRST_VERSION: CriterionVersion = CriterionVersion { major: 0, minor: 4 };
+use super::{BenchFormat, has_flag};
 
 /// A known cause of a run that gives no benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownCause {
-    /// The flags of a short run need a later Criterion.
+    /// The flags of a short run need a later Criterion, or one that the gate has built.
     OldCriterion,
     /// A flag of the command prevents it.
     Flag(&'static FlagEffect),
@@ -81,17 +77,9 @@ const LIBTEST: &[FlagEffect] = &[
 
 impl KnownCause {
     /// Finds the cause in the command, and in what the program wrote.
-    pub fn find(
-        format: BenchFormat,
-        command: &[String],
-        written: &str,
-        talk: Option<&CriterionTalk>,
-    ) -> Option<Self> {
-        let is_old = |version: CriterionVersion| version < FIRST_VERSION;
+    pub fn find(format: BenchFormat, command: &[String], written: &str) -> Option<Self> {
         let has_rejected_fraction = written.contains("invalid digit found in string");
-        if format == BenchFormat::Criterion
-            && (talk.and_then(|talk| talk.version).is_some_and(is_old) || has_rejected_fraction)
-        {
+        if format == BenchFormat::Criterion && has_rejected_fraction {
             return Some(Self::OldCriterion);
         }
         let effects = match format {
@@ -119,7 +107,7 @@ impl fmt::Display for KnownCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OldCriterion => f.write_str(
-                "Criterion before 0.4 accepts only whole seconds, so that a run is too long for a gate; update it",
+                "Criterion before 0.4 accepts only whole seconds, so that a run is too long for a gate; let --bench build it, or update it",
             ),
             Self::Flag(FlagEffect { flag, effect }) => {
                 write!(f, "the command has {flag}, which {effect}; remove it")
@@ -157,16 +145,12 @@ mod tests {
             (BenchFormat::Libtest, "./b --format=json", "", "the command has --format"),
         ] {
             let command: Vec<String> = command.split(' ').map(str::to_owned).collect();
-            let cause = KnownCause::find(format, &command, written, None).unwrap().to_string();
+            let cause = KnownCause::find(format, &command, written).unwrap().to_string();
             assert!(cause.starts_with(expected), "{cause}");
-            assert_eq!(KnownCause::find(format, &command[..1], "", None), None);
+            assert_eq!(KnownCause::find(format, &command[..1], ""), None);
         }
         let own = &BenchFormat::Hyperfine.flags()[1];
         let own = ["hyperfine", own.name, own.value.unwrap()].map(str::to_owned);
-        assert_eq!(KnownCause::find(BenchFormat::Hyperfine, &own, "", None), None);
-        let old = CriterionVersion { major: 0, minor: 3 };
-        let talk = CriterionTalk { version: Some(old), ..CriterionTalk::default() };
-        let cause = KnownCause::find(BenchFormat::Criterion, &[], "", Some(&talk));
-        assert_eq!(cause, Some(KnownCause::OldCriterion));
+        assert_eq!(KnownCause::find(BenchFormat::Hyperfine, &own, ""), None);
     }
 }

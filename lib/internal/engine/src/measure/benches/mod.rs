@@ -21,9 +21,11 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt::{self, Display};
 use std::io::Read as _;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use files::gate::verdict::UnjudgedReason;
 use jitterstat::series::Better;
@@ -213,6 +215,26 @@ impl BenchFormat {
             }
             // They have variables instead of flags.
             Self::GoogleBenchmark | Self::PytestBenchmark => command.len(),
+        }
+    }
+
+    /// Returns how long a benchmark takes in a run, if neither its code nor the command sets a time.
+    /// `None` if that is not known.
+    pub fn bench_time(self, length: RunLength) -> Option<RangeInclusive<Duration>> {
+        let ms = Duration::from_millis;
+        match self {
+            // Besides its flags, the iterations that find their number, and messages.
+            Self::Criterion => Some(ms(8)..=ms(10)),
+            // Three lines, each after runs that find the number of iterations.
+            Self::Divan if length == RunLength::Brief => Some(ms(5)..=ms(30)),
+            Self::Divan => Some(ms(20)..=ms(110)),
+            Self::GoogleBenchmark if length == RunLength::Brief => Some(ms(20)..=ms(60)),
+            Self::GoogleBenchmark => Some(ms(80)..=ms(200)),
+            Self::Go if length == RunLength::Brief => Some(ms(20)..=ms(60)),
+            Self::Go => Some(ms(80)..=ms(200)),
+            // As long as its commands take, or the options of its configuration.
+            Self::Hyperfine | Self::PytestBenchmark => None,
+            Self::Libtest => Some(ms(300)..=ms(3_000)),
         }
     }
 
@@ -746,7 +768,7 @@ mod tests {
     }
 
     const SHORT_CRITERION: &str =
-        "--warm-up-time 0.01 --measurement-time 0.03 --sample-size 10 --nresamples 100";
+        "--warm-up-time 0.002 --measurement-time 0.005 --sample-size 10 --nresamples 100";
     const HYPERFINE: &str = if cfg!(unix) {
         "--style none --export-json /dev/stdout"
     } else {
@@ -769,13 +791,13 @@ mod tests {
                 Criterion,
                 &[],
                 "./b --bench --noplot --sample-size=20 --warm-up-time 1",
-                "--measurement-time 0.03 --nresamples 100".to_owned(),
+                "--measurement-time 0.005 --nresamples 100".to_owned(),
             ),
             (
                 Criterion,
                 &[],
                 "./b --bench --noplot --quick",
-                "--warm-up-time 0.01 --measurement-time 0.03 --nresamples 100".to_owned(),
+                "--warm-up-time 0.002 --measurement-time 0.005 --nresamples 100".to_owned(),
             ),
             (Libtest, &["a"], "./b --bench", "a".to_owned()),
             (Divan, &["a", "b"], "./b", "--bench a b".to_owned()),
@@ -862,7 +884,7 @@ mod tests {
         for (format, expected) in [
             (
                 Criterion,
-                "--bench --noplot --warm-up-time 0.003 --measurement-time 0.01 --sample-size 10 --nresamples 100",
+                "--bench --noplot --warm-up-time 0.002 --measurement-time 0.005 --sample-size 10 --nresamples 100",
             ),
             (Go, "-test.run=^$ -test.benchtime=5ms -test.count=3 -test.bench=."),
             (Hyperfine, HYPERFINE),
