@@ -17,6 +17,8 @@ use serde::Deserialize;
 
 use crate::gate::args::CargoFlags;
 
+use super::old_criterion::{OldCriterion, OldCriterionError};
+
 /// Directory of the base's build products, below those of the candidate. It remains, so that the
 /// next gate compiles the dependencies no more.
 const BASE_TARGET_NAME: &str = "osjitter-base";
@@ -29,7 +31,9 @@ pub struct BenchBuild {
     /// A revision, or the directory of a tree.
     base: String,
     flags: CargoFlags,
-    quiet: bool,
+    /// Whether Criterion runs the benchmark.
+    is_criterion: bool,
+    pub quiet: bool,
     scratch: ScratchDirectory,
     /// The checkout of the base, if it is a revision.
     checkout: Option<Checkout>,
@@ -62,6 +66,8 @@ pub enum BuildError {
     NoRevision { revision: String, source: GitError },
     #[error("git cannot update the submodules: {0}")]
     SubmodulesFailed(#[source] GitError),
+    #[error("{version}: {source}")]
+    OldCriterion { version: String, source: OldCriterionError },
     #[error("git does not know the directory: {0}")]
     UnknownPrefix(#[source] GitError),
 }
@@ -113,13 +119,19 @@ impl BenchBuild {
     /// # Errors
     /// Returns an error if the name is not one of a file, or there is no directory for temporary
     /// files.
-    pub fn new(name: &str, base: &str, flags: CargoFlags, quiet: bool) -> Result<Self, BuildError> {
+    pub fn new(
+        name: &str,
+        base: &str,
+        flags: CargoFlags,
+        is_criterion: bool,
+        quiet: bool,
+    ) -> Result<Self, BuildError> {
         let scratch = ScratchDirectory::new().map_err(BuildError::NoScratch)?;
         if name.contains(['/', '\\']) || name.starts_with(['.', '-']) {
             return Err(BuildError::InvalidName { name: name.to_owned() });
         }
         let (name, base) = (name.to_owned(), base.to_owned());
-        Ok(Self { name, base, flags, quiet, scratch, checkout: None })
+        Ok(Self { name, base, flags, is_criterion, quiet, scratch, checkout: None })
     }
 
     /// Returns the names of the sides.
@@ -134,11 +146,14 @@ impl BenchBuild {
     pub fn programs(&self) -> exit::Result<Sides<Program>> {
         let program = |side| {
             let path = self.executable(side).to_string_lossy().into_owned();
-            Program::from_words(vec![path, "--bench".to_owned()])
+            let mut program = Program::from_words(vec![path, "--bench".to_owned()])?;
+            program.set_original(self.built(side));
+            exit::Result::Ok(program)
         };
         Ok(Sides { base: program(Side::Base)?, candidate: program(Side::Candidate)? })
     }
 
+    /// Returns the path at which an executable runs.
     fn executable(&self, side: Side) -> PathBuf {
         let directory = match side {
             Side::Base => "a",
@@ -146,6 +161,11 @@ impl BenchBuild {
         };
         let name = format!("{}{}", self.name, std::env::consts::EXE_SUFFIX);
         self.scratch.path().join(directory).join(name)
+    }
+
+    /// Returns the path of the executable as it was built, of which each run gets a copy.
+    fn built(&self, side: Side) -> PathBuf {
+        self.executable(side).with_extension("built")
     }
 
     /// Builds both versions, and sets the directories in which the programs run.
@@ -158,11 +178,15 @@ impl BenchBuild {
         stop: &AtomicBool,
     ) -> Result<(), BuildError> {
         let here = std::env::current_dir().map_err(BuildError::NoCurrentDirectory)?;
-        let candidate = self.build_tree(&here, None, Side::Candidate, stop)?;
-        programs.candidate.set_directory(candidate);
         let tree = self.base_tree(&here)?;
+        let own_criterion = self.old_criterion(&here, &here, Side::Candidate)?;
+        let base_criterion = self.old_criterion(&tree, &here, Side::Base)?;
+        let candidate =
+            self.build_tree(&here, None, own_criterion.as_deref(), Side::Candidate, stop)?;
+        programs.candidate.set_directory(candidate);
         let target = base_target(&here, &tree, self.checkout.is_some())?;
-        let base = self.build_tree(&tree, target.as_deref(), Side::Base, stop)?;
+        let base =
+            self.build_tree(&tree, target.as_deref(), base_criterion.as_deref(), Side::Base, stop)?;
         programs.base.set_directory(base);
         Ok(())
     }
@@ -179,12 +203,39 @@ impl BenchBuild {
         Ok(tree)
     }
 
+    /// Returns the directory of a Criterion that a tree needs in place of its own old one. It is below
+    /// the build products of `here` for both sides: the names of symbols depend on its path, and the
+    /// order of functions on these.
+    fn old_criterion(
+        &self,
+        tree: &Path,
+        here: &Path,
+        side: Side,
+    ) -> Result<Option<PathBuf>, BuildError> {
+        if !self.is_criterion {
+            return Ok(None);
+        }
+        let metadata = cargo(tree).args(["metadata", "--format-version", "1"]).output();
+        let metadata = metadata.map_err(BuildError::CargoNotStarted)?.stdout;
+        let version = self.names()[side].clone();
+        let old_error = |source| BuildError::OldCriterion { version: version.clone(), source };
+        let Some(old) = OldCriterion::find(&metadata).map_err(old_error)? else { return Ok(None) };
+        let number = old.version;
+        let note = format!(
+            "gate: {version} uses Criterion {number}, built with flags that accept short times"
+        );
+        terminal::note(self.quiet, &note);
+        let copy = old.write_copy(&target_directory(here)?.join(BASE_TARGET_NAME));
+        copy.map(Some).map_err(old_error)
+    }
+
     /// Builds the benchmark in a tree and stores the executable. Returns the directory of its
     /// package.
     fn build_tree(
         &self,
         tree: &Path,
         target: Option<&Path>,
+        criterion: Option<&Path>,
         side: Side,
         stop: &AtomicBool,
     ) -> Result<PathBuf, BuildError> {
@@ -193,6 +244,11 @@ impl BenchBuild {
         let mut command = cargo(tree);
         command.args(["bench", "--no-run", "--message-format", "json-render-diagnostics"]);
         command.args(["--bench", &self.name]).args(&self.flags.0);
+        if let Some(criterion) = criterion {
+            // A string of JSON is also one of TOML.
+            let path = serde_json::Value::from(criterion.to_string_lossy());
+            command.args(["--config", &format!("paths=[{path}]")]);
+        }
         if self.quiet {
             command.arg("--quiet");
         }
@@ -211,9 +267,10 @@ impl BenchBuild {
         let built = find_bench(&String::from_utf8_lossy(&stdout), &self.name)
             .map_err(|source| BuildError::BenchNotFound { version: version.clone(), source })?;
 
-        let stored = self.executable(side);
+        let (stored, executable) = (self.built(side), self.executable(side));
         std::fs::create_dir_all(stored.parent().unwrap_or(&stored))
             .and_then(|()| std::fs::copy(&built.executable, &stored))
+            .and_then(|_| std::fs::copy(&stored, &executable))
             .map_err(|source| BuildError::NotCopied { executable: built.executable, source })?;
         Ok(built.package)
     }
@@ -379,13 +436,13 @@ mod tests {
 
     #[test]
     fn programs_have_paths_of_one_length() {
-        let build = BenchBuild::new("suite", "main", CargoFlags::default(), true).unwrap();
+        let build = BenchBuild::new("suite", "main", CargoFlags::default(), true, true).unwrap();
         let programs = build.programs().unwrap();
         let lengths = programs.as_ref().map(|program| program.text().len());
         assert!(lengths.base == lengths.candidate && programs.base != programs.candidate);
         assert_eq!(build.names().base, "main");
         for name in ["../x", "-x", "a\\b"] {
-            let build = BenchBuild::new(name, "main", CargoFlags::default(), true);
+            let build = BenchBuild::new(name, "main", CargoFlags::default(), true, true);
             assert!(build.is_err(), "{name}");
         }
     }

@@ -2,6 +2,7 @@
 //! another metric?
 
 mod bench_build;
+mod old_criterion;
 pub mod programs;
 
 use std::sync::Arc;
@@ -42,6 +43,9 @@ use programs::{
 /// Advice for a pair of runs that takes too long.
 const SHORTER_RUNS_ADVICE: &str = "give the programs less to do";
 
+/// Number of benchmarks for which the first look is expected, before the suite is built. It comes
+/// after 24 pairs for one benchmark, and after 44 for a thousand.
+const EXPECTED_BENCHES: usize = 20;
 /// Number of pairs after which the time until the looks is announced.
 const ANNOUNCED_PAIRS: usize = 3;
 
@@ -117,10 +121,15 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<RunComparison>> {
         return Ok(None);
     }
     let rounds = &args.judged.rounds;
+    let mut runs = args.runs.clone();
+    if runs.metric.is_empty() {
+        runs.metric.push(MetricSpec::Bench(BenchSpec::all(BenchFormat::Criterion)));
+    }
     let mut build = None;
     if let (Some(name), Some(base)) = (&args.bench, &args.base) {
         let flags = args.cargo_flags.clone().unwrap_or_default();
-        build = Some(BenchBuild::new(name, base, flags, rounds.quiet)?);
+        let is_criterion = runs.metric.iter().any(|metric| metric.is_of(BenchFormat::Criterion));
+        build = Some(BenchBuild::new(name, base, flags, is_criterion, rounds.quiet)?);
     }
     let (sides, default_names) = match (&build, args.programs()) {
         (Some(build), _) => (build.programs()?, build.names()),
@@ -134,10 +143,6 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<RunComparison>> {
             ));
         }
     };
-    let mut runs = args.runs.clone();
-    if runs.metric.is_empty() {
-        runs.metric.push(MetricSpec::Bench(BenchSpec::all(BenchFormat::Criterion)));
-    }
     let round = rounds.program_round_length(args.program_period()?)?;
     let length = if args.screen { RunLength::Brief } else { RunLength::Short };
     let seed = rounds.seed.unwrap_or_else(draw_seed);
@@ -166,7 +171,11 @@ impl RunComparison {
 
     /// Builds the programs, if they are versions of a benchmark, and checks that they exist.
     pub fn prepare(&mut self, stop: &Arc<AtomicBool>) -> exit::Result<()> {
+        let expected_time = self.expected_time();
         if let Some(build) = &mut self.build {
+            if let Some(note) = expected_time {
+                terminal::note(build.quiet, &format!("gate: {note}"));
+            }
             build.build(&mut self.programs.sides, stop)?;
             // The time of a screen begins after the build.
             self.screen = self.screen.map(Screen::restart);
@@ -174,6 +183,28 @@ impl RunComparison {
         self.programs.deadline = self.screen.map(|screen| screen.deadline());
         self.programs.check_exist()?;
         Ok(self.cpu.map_or(Ok(()), tuning::bind)?)
+    }
+
+    /// Describes how long the benchmarks will take, as far as this is known before they are built: how
+    /// many they are is not. `None` if the times of their harness are not known either.
+    fn expected_time(&self) -> Option<String> {
+        if self.screen.is_some() {
+            let limit = format_duration(screen::MAX_SCREEN_TIME.as_secs_f64());
+            return Some(format!("the build, and then at most {limit}"));
+        }
+        let bench_time = self.programs.bench_time()?;
+        let looks = looks_of_runs(EXPECTED_BENCHES, self.max_pairs);
+        let seconds = |run: Duration, pairs: usize| 2.0 * run.as_secs_f64() * pairs as f64;
+        let shortest = format_duration(seconds(*bench_time.start(), looks[0]));
+        let first = format_duration(seconds(*bench_time.end(), looks[0]));
+        let last = format_duration(seconds(*bench_time.end(), looks[looks.len() - 1]));
+        let first = if shortest == first { first } else { format!("{shortest} to {first}") };
+        let limit = self.max_time.map_or_else(String::new, |limit| {
+            format!(", and all of them at most {}", format_duration(limit.as_secs_f64()))
+        });
+        Some(format!(
+            "after the build, each benchmark takes about {first} to the first look, which decides most of them, and at most {last}{limit}"
+        ))
     }
 
     /// Returns a note for the user before the first run. The duration is not known yet.

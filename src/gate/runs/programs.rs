@@ -1,6 +1,7 @@
 //! Runs two programs in pairs and collects metrics of their whole runs.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -157,6 +158,11 @@ impl Programs {
             seed,
             deadline: None,
         })
+    }
+
+    /// Returns how long a benchmark takes in a run, if that is known before it runs.
+    pub fn bench_time(&self) -> Option<RangeInclusive<Duration>> {
+        self.benches.as_ref().and_then(|benches| benches.format.bench_time(benches.length))
     }
 
     /// Returns the plan as files contain it.
