@@ -10,7 +10,7 @@ use cli::units::to_signed;
 use cli::words::{pluralize, prefix_or_empty};
 use engine::machine::os;
 use files::file::File as _;
-use files::report::why::{Behind, Class, FoldedStack, Shares};
+use files::report::why::{Behind, Class, FoldedStack, LateCode, Shares};
 use render::document::{Document, Table};
 use render::formats::{Format, Offer, Rendering};
 use render::report::late_code;
@@ -42,12 +42,13 @@ fn document(flight: &Flight) -> Document {
     let late = &flight.late;
     let mut document = Document::new();
     document.title(format!(
-        "{}, round {}, tick {}: {} late at {}",
+        "{}, round {}, tick {}: {} late at {}{}",
         late.subject,
         late.round,
         late.tick,
-        describe_lateness(flight),
-        flight.at_utc
+        format_time(late.lateness_ns),
+        flight.at_utc,
+        prefix_or_empty(", ", late_tick_code(flight).map(late_code::describe))
     ));
     let mut rows: Vec<(&FlightRound, &FlightTick)> = Vec::new();
     for round in &flight.rounds {
@@ -80,16 +81,14 @@ fn document(flight: &Flight) -> Document {
     document
 }
 
-/// Returns the lateness of the late tick with the function that ran in that time, if it is known.
-fn describe_lateness(flight: &Flight) -> String {
+/// Returns the code that ran while the late tick was late, if it is known.
+fn late_tick_code(flight: &Flight) -> Option<&LateCode> {
     let late = &flight.late;
     let rounds = flight.rounds.iter().filter(|round| {
         (&round.subject, round.round, round.instance) == (&late.subject, late.round, late.instance)
     });
     let mut ticks = rounds.flat_map(|round| &round.ticks);
-    let code = ticks.find(|tick| tick.tick == late.tick).and_then(|tick| tick.code.as_ref());
-    let code = prefix_or_empty(", ", code.map(late_code::describe));
-    format!("{}{code}", format_time(late.lateness_ns))
+    ticks.find(|tick| tick.tick == late.tick)?.code.as_ref()
 }
 
 /// Returns the stacks of all samples.

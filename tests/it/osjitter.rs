@@ -241,6 +241,12 @@ pub fn service() -> PathBuf {
     example("service", &["--package", "tickmeter", "--features", "tokio"])
 }
 
+/// Returns a service whose loop is late when it parses a large message.
+#[cfg(target_os = "linux")]
+pub fn late_service() -> PathBuf {
+    example("orders", &["--package", "tickmeter", "--features", "tokio"])
+}
+
 /// Returns the path of an example, and builds it if necessary: cargo builds examples of osjitter
 /// with the tests, unless a single target is selected.
 fn example(name: &str, build_args: &[&str]) -> PathBuf {

@@ -8,9 +8,9 @@ use files::report::why::{Class, Shares};
 use files::report::why::{Tier, Why};
 use serde_json::{Value, json};
 
-#[cfg(target_os = "linux")]
-use crate::osjitter::service;
 use crate::osjitter::{Osjitter, Ran};
+#[cfg(target_os = "linux")]
+use crate::osjitter::{late_service, service};
 use crate::schema;
 
 fn run(args: &[&str]) -> Osjitter {
@@ -170,6 +170,37 @@ fn metered_program_is_profiled_externally() {
     let without: Vec<u64> =
         report.subjects[0].rounds.iter().map(|r| r.lateness_ns.len() as u64).collect();
     assert_eq!(without, [30, 30], "profiled rounds are in no other figure");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn late_ticks_name_their_function() {
+    let args = ["--why-threshold", "10ms", "--period", "10ms", "--ticks", "240"];
+    let program = late_service();
+    let ran = run(&args)
+        .args(["--round-ticks", "120", "--subject", "nanosleep"])
+        .out("")
+        .args(["--"])
+        .args([&program])
+        .run()
+        .exits(0);
+    schema::valid(&ran.file("report.json"), "report.1");
+    let report = report(&ran);
+    let why = report.subjects[0].why.as_ref().expect("the subject was profiled");
+    let Some(code) = &why.code else { return assert!(why.tier.is_none(), "{:?}", why.missing) };
+    if let Some(reason) = &code.missing {
+        return assert!(reason.contains("perf_event_open"), "{reason}");
+    }
+    // A machine without a free CPU may leave no samples.
+    let Some(function) = code.functions.first() else { return assert!(code.samples < 20) };
+    assert_eq!(function.function, "orders::parse_orders", "{code:?}");
+    assert!(function.callers.iter().any(|caller| caller.contains("orders::")), "{function:?}");
+    assert!(code.stacks.iter().any(|stack| stack.frames.contains(&function.function)));
+    assert!(code.coverage > 0.0 && code.coverage <= 1.0, "{code:?}");
+    assert!(ran.stdout.contains("orders::parse_orders"), "{}", ran.stdout);
+    let page = ran.file("report.html");
+    assert!(page.contains("stacks while ticks were late"), "the picture is on the page");
+    assert!(report.subjects[1].why.as_ref().is_some_and(|why| why.code.is_none()));
 }
 
 #[test]

@@ -59,10 +59,11 @@ impl StackNamer {
         let mut images: BTreeMap<u32, ProcessImage> = BTreeMap::new();
         for mapped in mapped_files {
             let Some(path) = locate(mapped) else { continue };
+            let name = mapped.path.rsplit('/').next().unwrap_or_default().to_owned();
             let file = self
                 .files
                 .entry(path)
-                .or_insert_with_key(|path| ProgramFile::open(path).map(Arc::new));
+                .or_insert_with_key(|path| ProgramFile::open(path, name).map(Arc::new));
             if let Some(file) = file {
                 images.entry(mapped.process).or_default().add(mapped, Arc::clone(file));
             }

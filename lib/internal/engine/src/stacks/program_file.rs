@@ -49,8 +49,8 @@ struct Symbols {
 }
 
 impl ProgramFile {
-    /// Reads a file. Returns `None` if it is not an executable file or library.
-    pub fn open(path: &Path) -> Option<Self> {
+    /// Reads a file with this name. Returns `None` if it is not an executable file or library.
+    pub fn open(path: &Path, name: String) -> Option<Self> {
         let file = File::open(path).ok()?;
         let metadata = file.metadata().ok()?;
         if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
@@ -66,7 +66,6 @@ impl ProgramFile {
                 segments.push(Segment { offset, bytes, address: segment.address() });
             }
         }
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Some(Self {
             segments,
             tables: read_tables(&object),

@@ -116,15 +116,40 @@ fn innermost_common_function<'a>(stacks: &[Vec<&'a str>]) -> Option<CommonFuncti
 
 /// Returns the callers of a function that are most common, from the direct caller on.
 fn most_common_callers(stacks: &[Vec<&str>], function: &str) -> Vec<String> {
-    let mut counts: BTreeMap<&[&str], usize> = BTreeMap::new();
+    let mut counts: BTreeMap<Vec<&str>, usize> = BTreeMap::new();
     for stack in stacks {
         // The outermost call of a recursive function.
         let Some(at) = stack.iter().rposition(|name| *name == function) else { continue };
-        let callers = &stack[at + 1..];
-        *counts.entry(&callers[..callers.len().min(MAX_CALLERS)]).or_default() += 1;
+        *counts.entry(named_callers(&stack[at..])).or_default() += 1;
     }
     let most_common = counts.into_iter().max_by_key(|(_, count)| *count);
-    most_common.into_iter().flat_map(|(callers, _)| callers).map(|&name| name.to_owned()).collect()
+    most_common.into_iter().flat_map(|(callers, _)| callers).map(str::to_owned).collect()
+}
+
+/// Returns the callers of the innermost function of a stack that are named. Callers in its own
+/// library say less than the function that calls the library.
+fn named_callers<'a>(stack: &[&'a str]) -> Vec<&'a str> {
+    let program = stack.last().map_or("", |outermost| package(outermost));
+    let mut callers = Vec::new();
+    let mut callee = stack[0];
+    for &caller in &stack[1..] {
+        if package(caller) == program || package(caller) != package(callee) {
+            callers.push(caller);
+            callee = caller;
+        }
+    }
+    callers.truncate(MAX_CALLERS);
+    callers
+}
+
+/// Returns the crate or namespace of a function, or its package of Go; empty for a function of C.
+fn package(function: &str) -> &str {
+    let path = function.trim_start_matches(['<', '&', '*']);
+    if let Some((package, _)) = path.split_once("::") {
+        return package;
+    }
+    let name = path.rfind('/').map_or(0, |slash| slash + 1);
+    path[name..].find('.').map_or("", |dot| &path[..name + dot])
 }
 
 /// A late tick with its samples.
@@ -218,6 +243,20 @@ mod tests {
         assert_eq!(found(&split, 10), expected, "none of its callees has most samples");
         let recursive = [(5, "walk walk walk main"), (5, "walk leaf walk main")];
         assert_eq!(found(&recursive, 20), Some(("walk < main".to_owned(), 0.5, 0.5)));
+    }
+
+    #[test]
+    fn callers_leave_their_library() {
+        let callers = |names: &str| {
+            let names: Vec<&str> = names.split_whitespace().collect();
+            named_callers(&names).join(" ")
+        };
+        let rust = "json::de::number json::de::value <json::De>::next svc::parse svc::main";
+        assert_eq!(callers(rust), "svc::parse svc::main");
+        let go = "encoding/json.(*d).object encoding/json.Unmarshal main.parse main.main";
+        assert_eq!(callers(go), "main.parse main.main");
+        assert_eq!(callers("checksum verify main"), "verify main");
+        assert_eq!(callers("svc::a svc::b svc::c svc::main"), "svc::b svc::c");
     }
 
     #[test]

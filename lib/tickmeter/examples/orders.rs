@@ -1,0 +1,34 @@
+//! A service whose loop is sometimes late, because it parses a large message between two ticks. To
+//! see which function that is, run
+//! `osjitter run --why --period 10ms -- target/release/examples/orders`.
+use std::time::Duration;
+
+use tickmeter::Meter;
+
+/// Number of ticks from one large message to the next.
+const TICKS_PER_MESSAGE: u64 = 50;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), tickmeter::RegisterError> {
+    let period = Duration::from_millis(10);
+    let meter = Meter::register("control-loop", period)?;
+    let mut interval = meter.wrap(tokio::time::interval(period));
+    for tick in 1_u64.. {
+        interval.tick().await;
+        if tick % TICKS_PER_MESSAGE == 0 {
+            handle_message(&"order 4711 of 3 items;".repeat(100_000)).await;
+        }
+    }
+    Ok(())
+}
+
+async fn handle_message(message: &str) {
+    std::hint::black_box(parse_orders(message));
+}
+
+/// Returns the sum of all numbers in a message.
+#[inline(never)]
+fn parse_orders(message: &str) -> u64 {
+    let words = message.split([' ', ';']);
+    words.filter_map(|word| word.parse::<u64>().ok()).fold(0, u64::wrapping_add)
+}
