@@ -217,7 +217,7 @@ pub struct UnjudgedNumber {
     pub reason: UnjudgedReason,
     /// Other numbers that its harness reports.
     pub numbers: Vec<String>,
-    /// What the benchmark states about it.
+    /// Statement of the benchmark about it.
     pub message: Option<String>,
 }
 
