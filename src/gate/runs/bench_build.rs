@@ -199,6 +199,7 @@ impl BenchBuild {
         }
         let checkout = Checkout::new(here, &self.base, &self.scratch.path().join("tree"))?;
         let tree = checkout.directory(here)?;
+        lock_dependencies(here, &tree)?;
         self.checkout = Some(checkout);
         Ok(tree)
     }
@@ -296,12 +297,32 @@ fn base_target(here: &Path, tree: &Path, is_checkout: bool) -> Result<Option<Pat
     Ok(is_shared.then(|| tree.join("target")))
 }
 
+/// Gives a checkout the versions of dependencies of `here` if it has none of its own. Many libraries
+/// do not commit `Cargo.lock`, and other versions would change the code of the base.
+fn lock_dependencies(here: &Path, checkout: &Path) -> Result<(), BuildError> {
+    let own = workspace(here)?.workspace_root.join("Cargo.lock");
+    let lock = workspace(checkout)?.workspace_root.join("Cargo.lock");
+    if own.exists() && !lock.exists() {
+        std::fs::copy(&own, lock)
+            .map_err(|source| BuildError::NotCopied { executable: own, source })?;
+    }
+    Ok(())
+}
+
 /// Returns the directory for the build products of a tree.
 fn target_directory(tree: &Path) -> Result<PathBuf, BuildError> {
-    #[derive(Deserialize)]
-    struct Metadata {
-        target_directory: PathBuf,
-    }
+    Ok(workspace(tree)?.target_directory)
+}
+
+/// A workspace of cargo.
+#[derive(Deserialize)]
+struct Workspace {
+    workspace_root: PathBuf,
+    target_directory: PathBuf,
+}
+
+/// Returns the workspace of a tree.
+fn workspace(tree: &Path) -> Result<Workspace, BuildError> {
     let output = cargo(tree).args(["metadata", "--no-deps", "--format-version", "1"]).output();
     let Output { status, stdout, stderr } = output.map_err(BuildError::CargoNotStarted)?;
     let tree = tree.to_owned();
@@ -309,9 +330,7 @@ fn target_directory(tree: &Path) -> Result<PathBuf, BuildError> {
         let stderr = String::from_utf8_lossy(&stderr).trim().to_owned();
         return Err(BuildError::MetadataFailed { tree, stderr });
     }
-    let metadata: Metadata = serde_json::from_slice(&stdout)
-        .map_err(|source| BuildError::InvalidMetadata { tree, source })?;
-    Ok(metadata.target_directory)
+    serde_json::from_slice(&stdout).map_err(|source| BuildError::InvalidMetadata { tree, source })
 }
 
 /// Finds the executable of a benchmark in the messages of cargo.
