@@ -71,6 +71,8 @@ impl WatchedProcess {
             .args(&words[1..])
             .current_dir(&path)
             .env(MARKER, &path)
+            // The proofs of rows that run at the same time do not exclude each other.
+            .env("OSJITTER_PROOF_LOCK", &path)
             .env("TMPDIR", home.path().join("temporary"))
             .env("TICKMETER_DIR", home.path().join("meters"))
             .env("OSJITTER_SCRIPT", home.path().join("script.json"))

@@ -29,7 +29,7 @@ pub fn find_violations(row: &FaultRow, outcome: &SceneOutcome) -> Vec<String> {
         Expectation::Unharmed | Expectation::TooLate | Expectation::Suspended(_) => &[0],
         Expectation::Refused(_) => &[2],
         Expectation::Killed(signal) => &[128 + signal],
-        Expectation::Says(_) => &[0, 4],
+        Expectation::Says(_) | Expectation::Moved => &[0, 4],
         _ => &[4],
     };
     check(codes.contains(&code), format!("exit code {code}, expected {codes:?}"));
@@ -38,6 +38,7 @@ pub fn find_violations(row: &FaultRow, outcome: &SceneOutcome) -> Vec<String> {
         Expectation::Unharmed | Expectation::TooLate => {
             check_subjects(row, outcome, &[], "", &mut check);
         }
+        Expectation::Moved => check_exclusions(row, outcome, &mut check),
         Expectation::Fails(subjects, reason) => {
             let is_shown = stdout.contains("not measured") || stdout.contains(reason);
             check(is_shown, format!("stdout lacks {reason:?}"));
@@ -71,6 +72,23 @@ pub fn find_violations(row: &FaultRow, outcome: &SceneOutcome) -> Vec<String> {
         Expectation::Killed(_) => check_consistency(row, outcome, &mut check),
     }
     violations
+}
+
+/// Checks that every subject has all of its ticks, or rounds that are excluded as they were moved.
+fn check_exclusions(row: &FaultRow, outcome: &SceneOutcome, check: &mut impl FnMut(bool, String)) {
+    let report = result(row, outcome).unwrap_or_default();
+    let subjects = report["subjects"].as_array().cloned().unwrap_or_default();
+    check(subjects.len() == row.scene.subjects.len(), "a subject is missing".to_owned());
+    for subject in subjects {
+        let (name, status) = (&subject["name"], &subject["status"]);
+        let is_complete = subject["summary"]["ticks"] == TICKS && subject["excluded"].is_null();
+        let is_moved = subject["excluded"][0]["changes"][0]["what"] == "CPU affinity";
+        check(is_complete || is_moved, format!("{name} is {status}, without a reason"));
+        let reason = status["reason"].as_str().unwrap_or_default();
+        let is_expected =
+            status["state"] == "measured" || reason.contains("the CPU affinity was changed");
+        check(is_expected, format!("{name} is {status}"));
+    }
 }
 
 /// Checks that the warnings, the table, the rounds and the fitness report the suspension.
