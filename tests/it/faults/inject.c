@@ -114,6 +114,10 @@ static const struct call CALLS[] = {
     /* Readings that need a system call, such as that of CPU time. */
     {"clock", {SYS_clock_gettime, -1, -1, -1}, {NOWHERE}},
     {"getrandom", {SYS_getrandom, -1, -1, -1}, {NOWHERE}},
+    {"fallocate", {SYS_fallocate, -1, -1, -1}, {DESCRIPTOR}},
+    {"io_uring", {SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register, -1}, {NOWHERE, NOWHERE, NOWHERE}},
+    {"membarrier", {SYS_membarrier, -1, -1, -1}, {NOWHERE}},
+    {"getrlimit", {SYS_prlimit64, -1, -1, -1}, {NOWHERE}},
     {"perf_event_open", {SYS_perf_event_open, -1, -1, -1}, {NOWHERE}},
 };
 

@@ -6,6 +6,7 @@
 //! `timerfd`, and prints each.
 #![cfg(target_os = "linux")]
 
+mod denied;
 mod judge;
 mod scene;
 mod table;

@@ -121,7 +121,13 @@ impl Scene {
         self.run_once(tools, row, calls)
     }
 
-    fn run_once(&self, tools: &Tools, row: &FaultRow, calls: &dyn Fn(&str) -> u64) -> SceneOutcome {
+    /// Runs the command once, like [`run`](Self::run).
+    pub fn run_once(
+        &self,
+        tools: &Tools,
+        row: &FaultRow,
+        calls: &dyn Fn(&str) -> u64,
+    ) -> SceneOutcome {
         let home = self.create_home();
         let command = match row.fault {
             Fault::Call { call, action } => {
