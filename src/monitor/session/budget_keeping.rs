@@ -32,12 +32,11 @@ impl Session {
                 "flight records now have only the switches of the probes: increase --budget to record all CPUs",
             );
         }
-        let probes_first = shares.probes >= shares.others();
-        let is_changed = if probes_first {
-            self.lengthen_probes(shares) || self.lengthen_polls(shares)
-        } else {
-            self.lengthen_polls(shares) || self.lengthen_probes(shares)
-        };
+        let mut parts = [Self::lengthen_probes, Self::lengthen_polls];
+        if shares.others() > shares.probes {
+            parts.reverse();
+        }
+        let is_changed = parts.iter().any(|lengthen| lengthen(self, shares));
         if !is_changed {
             let used = self.format_used(shares);
             self.report_budget(&format!(
