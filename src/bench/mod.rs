@@ -8,7 +8,8 @@ mod harness;
 pub mod timeout;
 
 use clap::Subcommand;
-use cli::exit::{self, ExitStatus, usage};
+use cli::exit::{self, Error, ExitStatus, usage};
+use engine::panics::catch_panic;
 use files::file::File as _;
 
 use crate::bench::clock::file::ClockReport;
@@ -30,11 +31,13 @@ pub enum BenchCommand {
 }
 
 pub fn run(command: &BenchCommand) -> exit::Result<ExitStatus> {
-    match command {
+    // A runtime panics if the system refuses it a call, for example in a sandbox.
+    let ended = catch_panic(|| match command {
         BenchCommand::Clock(args) => clock::run(args),
         BenchCommand::Timeout(args) => timeout::run(args),
         BenchCommand::Dispatch(args) => dispatch::run(args),
-    }
+    });
+    ended.unwrap_or_else(|panic| Err(Error::measure(format!("cannot measure: {panic}"))))
 }
 
 /// Renders the file of a bench in another format, with published figures if `reference` is set.
