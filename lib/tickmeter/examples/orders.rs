@@ -13,10 +13,11 @@ async fn main() -> Result<(), tickmeter::RegisterError> {
     let period = Duration::from_millis(10);
     let meter = Meter::register("control-loop", period)?;
     let mut interval = meter.wrap(tokio::time::interval(period));
+    let message = "order 4711 of 3 items;".repeat(1_000_000);
     for tick in 1_u64.. {
         interval.tick().await;
         if tick % TICKS_PER_MESSAGE == 0 {
-            handle_message(&"order 4711 of 3 items;".repeat(100_000)).await;
+            handle_message(&message).await;
         }
     }
     Ok(())
