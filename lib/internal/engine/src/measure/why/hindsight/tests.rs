@@ -48,7 +48,7 @@ fn explain(late_loop: impl FnOnce(Instant) -> LateLoop, has_all_cpus: bool) -> E
     let conditions = PastConditions::default();
     let explainer =
         LoopExplainer { late_loop: &late_loop, recorded: &recorded, origin, conditions };
-    explainer.explain(&clock, &mut names)
+    explainer.explain(&clock, &mut names, None)
 }
 
 /// Returns the loop, whose tick was recorded `error` too late.
