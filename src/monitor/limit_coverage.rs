@@ -8,7 +8,7 @@ use cli::words::pluralize;
 use crate::monitor::accumulator::LoopId;
 use crate::monitor::limits::Limit;
 
-/// What the limits of a monitor did not cover.
+/// Coverage of the loops by the limits of a monitor.
 #[derive(Debug, Default)]
 pub struct LimitCoverage {
     /// Largest number of meters that a poll of the open interval left out.
