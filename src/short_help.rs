@@ -1,4 +1,4 @@
-//! What `-h` shows: the options of every day and a few examples. `--help` has all of them.
+//! The help of `-h`: the options of every day and a few examples. `--help` has all of them.
 
 use clap::Command;
 

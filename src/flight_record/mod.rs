@@ -24,7 +24,7 @@ files::model! {
         pub late: FlightTrigger,
         /// The rounds in that time, oldest first.
         pub rounds: Vec<FlightRound>,
-        /// What programs lack for complete names of their functions; null if nothing is known to be
+        /// Parts that programs lack for complete names of their functions; null if nothing is known to be
         /// missing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub hint: Option<String>,

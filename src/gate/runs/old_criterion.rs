@@ -21,7 +21,7 @@ const FIRST_WITH_FRACTIONS: CriterionVersion = CriterionVersion { minor: 4, patc
 const TIME_FLAGS: [&str; 2] = ["warm-up-time", "measurement-time"];
 /// Settings of a group that would have priority over the flags.
 const GROUP_SETTINGS: [&str; 3] = ["warm_up_time", "measurement_time", "sample_size"];
-/// What the copy adds to its manifest, because it is below the directory of another workspace.
+/// Lines that the copy adds to its manifest, because it is below the directory of another workspace.
 const OWN_WORKSPACE: &str = "\n[workspace]\n";
 
 /// A version 0.x of Criterion.

@@ -1,4 +1,4 @@
-//! What runs when a timer of the kernel fires: its waker, and the task that serves crowds.
+//! The code that a timer of the kernel runs when it fires: its waker, and the task that serves crowds.
 
 use std::future::poll_fn;
 use std::io;

@@ -220,7 +220,7 @@ model! {
         pub stacks: Vec<FoldedStack>,
         /// The reason why no stacks were sampled; null if they were.
         pub missing: Option<String>,
-        /// What the program lacks for complete names; null if it lacks nothing.
+        /// Parts that the program lacks for complete names; null if none is known to be missing.
         pub hint: Option<String>,
     }
 

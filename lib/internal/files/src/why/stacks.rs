@@ -45,7 +45,7 @@ pub struct StackSampling {
     pub interval_ns: u64,
     /// The reason why no stacks were sampled.
     pub missing: Option<String>,
-    /// What the program lacks for complete names.
+    /// Parts that the program lacks for complete names.
     pub hint: Option<String>,
 }
 

@@ -58,7 +58,7 @@ pub struct Past {
     /// The threads that ran on each CPU, if those were recorded.
     pub occupants: Option<CpuIntervals>,
     pub names: ThreadNames,
-    /// What metered programs lack for complete names of their functions.
+    /// Parts that metered programs lack for complete names of their functions.
     pub hint: Option<String>,
 }
 

@@ -61,7 +61,7 @@ pub struct RecordedSwitches {
     pub names: ThreadNames,
     /// Time from which on no record is missing in any ring.
     pub complete_from_ns: i64,
-    /// The same for the threads of programs that are not recorded by CPU.
+    /// As before, for the threads of programs that are not recorded by CPU.
     programs_complete_from_ns: BTreeMap<u32, i64>,
 }
 
