@@ -129,7 +129,9 @@ fn most_common_callers(stacks: &[Vec<&str>], function: &str) -> Vec<String> {
 /// Returns the callers of the innermost function of a stack that are named. Callers in its own
 /// library say less than the function that calls the library.
 fn named_callers<'a>(stack: &[&'a str]) -> Vec<&'a str> {
-    let program = stack.last().map_or("", |outermost| package(outermost));
+    // The function that starts a program in Rust has the name of one in C, without a package.
+    let packages = stack.iter().rev().map(|name| package(name));
+    let program = packages.into_iter().find(|package| !package.is_empty()).unwrap_or_default();
     let mut callers = Vec::new();
     let mut callee = stack[0];
     for &caller in &stack[1..] {
@@ -256,7 +258,7 @@ mod tests {
         let go = "encoding/json.(*d).object encoding/json.Unmarshal main.parse main.main";
         assert_eq!(callers(go), "main.parse main.main");
         assert_eq!(callers("checksum verify main"), "verify main");
-        assert_eq!(callers("svc::a svc::b svc::c svc::main"), "svc::b svc::c");
+        assert_eq!(callers("svc::a svc::b svc::main main"), "svc::b svc::main");
     }
 
     #[test]
