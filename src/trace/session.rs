@@ -23,6 +23,7 @@ const ALTERNATIVES: &str = "without it, `osjitter run -- PROGRAM` measures a pro
                             --why` explains why osjitter's own ticks are late";
 
 /// The traced processes.
+#[allow(clippy::large_enum_variant, reason = "there is one value at a time")]
 pub enum Target {
     Program(Program, BackgroundProcess),
     Process(u32),

@@ -99,7 +99,7 @@ pub fn select(command: &[String], names: &[&str]) -> Option<Vec<String>> {
             places.next()?;
         } else if word == "--" {
             commands.extend(places.by_ref());
-        } else if !SWITCHES.contains(&word) && !(flag != word && VALUE_FLAGS.contains(&flag)) {
+        } else if !(SWITCHES.contains(&word) || flag != word && VALUE_FLAGS.contains(&flag)) {
             return None;
         }
     }
