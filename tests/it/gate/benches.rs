@@ -570,7 +570,7 @@ fn missing_bench_keeps_earlier_pairs() {
 const CARGO: &str = r#"#!/bin/sh
 target="${CARGO_TARGET_DIR:-$PWD/target}"
 if [ "$1" = metadata ]; then
-    echo "{\"target_directory\":\"$target\"}"
+    echo "{\"target_directory\":\"$target\",\"workspace_root\":\"$PWD\",\"packages\":[]}"
     exit
 fi
 [ -f suite ] || { echo "error: no bench target" >&2; exit 101; }

@@ -362,10 +362,7 @@ fn bad_usage_is_rejected() {
         (vec!["--duet", "--base-cmd", "true", "--candidate-cmd", "true"], "--a"),
         (vec!["--a", "tokio-*", "--b", "nanosleep"], "several subjects"),
         (vec!["--base-cmd", "true"], "--candidate-cmd"),
-        (
-            vec!["--base-cmd", "'open", "--candidate-cmd", "true"],
-            "'--base-cmd <COMMAND>': the command",
-        ),
+        (vec!["--base-cmd", "'open", "--candidate-cmd", "true"], "'--base-cmd <CMD>': the command"),
         (vec!["--base-cmd", "'open", "--candidate-cmd", "true"], "open quote"),
         (both(&["--tolerance", "p50=20"]), "'--tolerance <[NAME=]PERCENT>': invalid tolerance"),
         (both(&["--floor", "1"]), "'--floor <DURATION>'"),

@@ -9,7 +9,7 @@ const MAX_NAME: usize = 160;
 
 /// Crates between the code of a program and its threads. They run the program's futures and start
 /// its threads.
-const RUNTIME_CRATES: [&str; 22] = [
+const RUNTIME_CRATES: [&str; 23] = [
     "addr2line",
     "alloc",
     "async_executor",
@@ -30,6 +30,7 @@ const RUNTIME_CRATES: [&str; 22] = [
     "rayon_core",
     "smol",
     "std",
+    "test",
     "tickmeter",
     "tokio",
 ];

@@ -94,6 +94,7 @@ fn accounts_explain_own_threads() {
     assert_eq!(tick.parts.ns(Class::Queue), waited);
     assert_eq!(tick.parts.total_ns(), 3_010_000);
     assert!(tick.behind.is_empty(), "the other threads are not recorded");
-    let unexplained = explain(|origin| late_loop(origin, Duration::ZERO, None), false);
+    let without = |origin| LateLoop { is_own: true, ..late_loop(origin, Duration::ZERO, None) };
+    let unexplained = explain(without, false);
     assert_eq!(unexplained.ticks[0].parts.ns(Class::Queue), 0);
 }
