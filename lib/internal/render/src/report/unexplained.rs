@@ -22,11 +22,17 @@ pub struct GroupedDiagnoses<'a> {
 }
 
 impl<'a> GroupedDiagnoses<'a> {
-    /// Groups the diagnoses that have no causes by their reason. A group of one is shown by itself.
+    /// Groups the diagnoses that have neither causes nor functions by their reason. A group of one is
+    /// shown by itself.
     pub fn new(diagnoses: impl Iterator<Item = Diagnosis<'a>>) -> Self {
         let mut grouped = Self { shown: Vec::new(), sentences: Vec::new() };
         let (mut too_few, mut unavailable) = (Vec::new(), Vec::new());
         for diagnosis in diagnoses {
+            let code = diagnosis.why.code.as_ref();
+            if code.is_some_and(|code| !code.functions.is_empty()) {
+                grouped.shown.push(diagnosis);
+                continue;
+            }
             match (diagnosis.why.tier, &diagnosis.why.shares_ns) {
                 (Some(_), Some(_)) => grouped.shown.push(diagnosis),
                 (Some(_), None) => too_few.push(diagnosis),
