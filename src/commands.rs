@@ -174,7 +174,8 @@ mod tests {
 
     /// Splits `text` into lines, and joins a line that ends in a backslash with the next.
     fn joined_lines(text: &str) -> Vec<String> {
-        text.replace("\\\n", " ").lines().map(str::to_owned).collect()
+        let parts: Vec<&str> = text.split("\\\n").map(|part| part.trim_matches(' ')).collect();
+        parts.join(" ").lines().map(str::to_owned).collect()
     }
 
     /// Checks that a command parses. Only a complete one needs all required arguments: prose may
