@@ -24,14 +24,15 @@ const MAX_RATIO: f64 = 1.25;
 /// The rounds of a run so far.
 #[derive(Debug)]
 pub struct Settling {
-    subjects: Vec<Option<CompetingSubject>>,
+    subjects: Vec<Option<WatchedSubject>>,
     is_settled: bool,
 }
 
 #[derive(Debug)]
-struct CompetingSubject {
-    /// Subjects of different groups are not compared.
-    group: String,
+struct WatchedSubject {
+    /// Subjects of different groups are not compared. `None` for a control among competitors, of
+    /// which only the rounds count.
+    group: Option<String>,
     /// Number of rounds of the plan.
     planned: u64,
     /// Natural logarithm of the p50 of each round, by its index; `None` if the round is excluded.
@@ -44,11 +45,9 @@ impl Settling {
         let competes = |s: &Scenario| !s.subject.as_builtin().is_some_and(|b| b.is_control());
         let has_competitor = scenarios.iter().any(competes);
         let watch = |s: &Scenario| {
-            (competes(s) || !has_competitor).then(|| CompetingSubject {
-                group: format!("{} {} {:?}", s.period_ns(), s.load, s.runtime),
-                planned: s.rounds(),
-                rounds: BTreeMap::new(),
-            })
+            let group = || format!("{} {} {:?}", s.period_ns(), s.load, s.runtime);
+            let group = (competes(s) || !has_competitor).then(group);
+            Some(WatchedSubject { group, planned: s.rounds(), rounds: BTreeMap::new() })
         };
         Self { subjects: scenarios.iter().map(watch).collect(), is_settled: false }
     }
@@ -83,7 +82,7 @@ impl Settling {
         self.is_settled
     }
 
-    fn watched(&self) -> impl Iterator<Item = &CompetingSubject> {
+    fn watched(&self) -> impl Iterator<Item = &WatchedSubject> {
         self.subjects.iter().flatten()
     }
 
@@ -93,19 +92,22 @@ impl Settling {
     }
 
     fn is_settled_now(&self) -> bool {
-        let mut groups: BTreeMap<&str, Vec<&CompetingSubject>> = BTreeMap::new();
+        let mut groups: BTreeMap<&str, Vec<&WatchedSubject>> = BTreeMap::new();
         for subject in self.watched() {
-            groups.entry(&subject.group).or_default().push(subject);
+            if let Some(group) = &subject.group {
+                groups.entry(group).or_default().push(subject);
+            }
         }
-        groups.into_values().all(|mut group| {
-            group.sort_by(|a, b| a.median().total_cmp(&b.median()));
-            group.iter().all(|subject| subject.is_known())
-                && group.windows(2).all(|pair| is_order_settled(pair[0], pair[1]))
-        })
+        !groups.is_empty()
+            && groups.into_values().all(|mut group| {
+                group.sort_by(|a, b| a.median().total_cmp(&b.median()));
+                group.iter().all(|subject| subject.is_known())
+                    && group.windows(2).all(|pair| is_order_settled(pair[0], pair[1]))
+            })
     }
 }
 
-impl CompetingSubject {
+impl WatchedSubject {
     fn add(&mut self, round: u64, mut lateness_ns: Vec<i64>) {
         lateness_ns.sort_unstable();
         let p50 = quantile::nearest_rank(&lateness_ns, 0.5);
@@ -123,7 +125,7 @@ impl CompetingSubject {
     }
 }
 
-fn is_order_settled(low: &CompetingSubject, high: &CompetingSubject) -> bool {
+fn is_order_settled(low: &WatchedSubject, high: &WatchedSubject) -> bool {
     let difference =
         |(round, high): (&u64, &Option<f64>)| Some((*high)? - (*low.rounds.get(round)?)?);
     let differences: Vec<f64> = high.rounds.iter().filter_map(difference).collect();
@@ -146,9 +148,9 @@ mod tests {
 
     use super::*;
 
-    fn subject(medians_ns: impl IntoIterator<Item = i64>) -> CompetingSubject {
+    fn subject(medians_ns: impl IntoIterator<Item = i64>) -> WatchedSubject {
         let mut subject =
-            CompetingSubject { group: String::new(), planned: 40, rounds: BTreeMap::new() };
+            WatchedSubject { group: Some(String::new()), planned: 40, rounds: BTreeMap::new() };
         for (round, ns) in (0..).zip(medians_ns) {
             subject.add(round, vec![ns]);
         }
@@ -156,7 +158,7 @@ mod tests {
     }
 
     /// Returns whether subjects with these medians in each round are settled.
-    fn are_settled(subjects: impl IntoIterator<Item = CompetingSubject>) -> bool {
+    fn are_settled(subjects: impl IntoIterator<Item = WatchedSubject>) -> bool {
         let subjects = subjects.into_iter().map(Some).collect();
         Settling { subjects, is_settled: false }.is_settled_now()
     }
@@ -183,8 +185,20 @@ mod tests {
     #[test]
     fn groups_are_not_compared() {
         let drift = |offset: i64| subject((0..8).map(move |r| 30_000 + offset * (r - 3) * 2_000));
-        let other = CompetingSubject { group: "1ms".to_owned(), ..drift(-1) };
+        let other = WatchedSubject { group: Some("1ms".to_owned()), ..drift(-1) };
         assert!(are_settled([drift(1), other]));
+    }
+
+    #[test]
+    fn rounds_of_controls_are_completed() {
+        let control = |rounds| WatchedSubject { group: None, ..subject(vec![9; rounds]) };
+        let settling = |rounds| Settling {
+            subjects: vec![Some(subject([1; 8])), Some(control(rounds))],
+            is_settled: false,
+        };
+        assert!(!settling(7).is_complete(7) && settling(8).is_complete(7));
+        assert!(settling(8).is_settled_now());
+        assert!(!are_settled([control(8)]), "no subject competes any more");
     }
 
     #[test]
@@ -224,7 +238,7 @@ mod tests {
                 break;
             }
         }
-        (settling.watched().map(CompetingSubject::median).collect(), rounds)
+        (settling.watched().map(WatchedSubject::median).collect(), rounds)
     }
 
     #[test]
