@@ -15,7 +15,7 @@ mod kernel_clock;
 mod occupants;
 mod profiler;
 mod round_diagnosis;
-mod stack_recorder;
+mod thread_samples;
 mod tick_attribution;
 mod unavailable;
 mod wakeup_chains;

@@ -5,7 +5,7 @@ use std::process::Command;
 use files::why::stacks::find_late_code;
 
 use super::*;
-use crate::machine::os::{self, StackRecords, StackRing};
+use crate::machine::os::{self, StackHistory, SwitchRing};
 
 const ENV_CHILD: &str = "OSJITTER_TEST_BUSY_CHILD";
 const BUSY_NS: u64 = 100_000_000;
@@ -39,23 +39,25 @@ fn busy_child() {
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn functions_of_a_child_are_named() {
     let cpus = os::affinity().expect("a list");
-    let opened: Result<Vec<StackRing>, _> =
-        cpus.into_iter().map(StackRing::for_started_programs).collect();
-    let mut rings = match opened {
-        Ok(rings) => rings,
+    let switches = cpus.iter().map(|&cpu| SwitchRing::for_started_programs(cpu));
+    let opened = switches
+        .collect::<Result<Vec<_>, _>>()
+        .and_then(|switches| Ok((switches, StackHistory::for_started_programs(&cpus)?)));
+    let (mut switches, stacks) = match opened {
+        Ok(opened) => opened,
         Err(why) => return assert!(why.to_string().contains("perf_event_open"), "{why}"),
     };
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "stacks::tests::busy_child"]).env(ENV_CHILD, "1");
     assert!(child.output().expect("a child").status.success());
-    let mut records = StackRecords::default();
-    rings.iter_mut().for_each(|ring| records.append(ring.drain()));
+    let mapped: Vec<MappedFile> =
+        switches.iter_mut().flat_map(|ring| ring.drain().mapped_files).collect();
+    let samples: Vec<StackRecord> = stacks.iter().flat_map(|ring| ring.read().0.samples).collect();
 
     let mut namer = StackNamer::default();
-    let mut processes =
-        namer.processes(&records.mapped_files, |file| Some(PathBuf::from(&file.path)));
+    let mut processes = namer.processes(&mapped, |file| Some(PathBuf::from(&file.path)));
     let mut by_thread: BTreeMap<u32, Vec<StackSample>> = BTreeMap::new();
-    for record in &records.samples {
+    for record in &samples {
         let sample = processes.name(record, i64::try_from(record.at_ns).unwrap());
         by_thread.entry(record.thread).or_default().push(sample);
     }

@@ -72,6 +72,8 @@ mod io_uring;
 #[cfg(not(target_os = "linux"))]
 #[path = "io_uring_other.rs"]
 mod io_uring;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux records switches"))]
+mod mapped_files;
 mod not_available;
 #[cfg(target_os = "linux")]
 #[path = "perf_linux.rs"]
@@ -141,6 +143,7 @@ pub use events::{
 pub use imp::*;
 pub use instructions::Instructions;
 pub use io_uring::RingSleeper;
+pub use mapped_files::MappedFile;
 pub use not_available::{NotAvailable, Obstacle};
 pub use process::ProcessTree;
 #[cfg(unix)]
@@ -154,8 +157,8 @@ pub use ring::{SwitchHistory, SwitchRing};
 pub use signals::{delay_stop, stop, survive_file_size_limit, take_stop_request};
 #[cfg(unix)]
 pub use signals::{is_ignored, survive_termination};
-pub use stack_records::{MappedFile, STACK_BYTES, StackRecord, StackRecords, StackRegisters};
-pub use stack_ring::{SAMPLE_INTERVAL_NS, StackHistory, StackRing};
+pub use stack_records::{STACK_BYTES, StackRecord, StackRecords, StackRegisters};
+pub use stack_ring::{SAMPLE_INTERVAL_NS, StackHistory};
 pub use switches::{DrainedSwitches, NamedThread, PastSwitches, SwitchRecord};
 pub use thread_stats::*;
 pub use tracer::*;

@@ -10,8 +10,10 @@ use crate::machine::os::switches::{DrainedSwitches, PastSwitches, parse, parse_p
 pub(super) const INHERIT: u64 = 1 << 1;
 pub(super) const EXCLUDE_KERNEL: u64 = 1 << 5;
 pub(super) const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+const MMAP: u64 = 1 << 8;
 const COMM: u64 = 1 << 9;
 pub(super) const ENABLE_ON_EXEC: u64 = 1 << 12;
+const MMAP2: u64 = 1 << 23;
 pub(super) const CONTEXT_SWITCH: u64 = 1 << 26;
 pub(super) const WRITE_BACKWARD: u64 = 1 << 27;
 /// Requirements of recording the switches of the user's own threads.
@@ -43,8 +45,8 @@ impl SwitchRing {
             .map_err(|error| refused(error, OWN_THREADS_NEED))
     }
 
-    /// Records the switches, on one CPU, of all threads of programs that the calling thread starts
-    /// later.
+    /// Records, on one CPU, the switches of all threads of programs that the calling thread starts
+    /// later, and the files that these programs map.
     ///
     /// Recording starts at the `exec` of a program. Forked processes inherit the event, so this
     /// needs no permission for other processes.
@@ -54,9 +56,9 @@ impl SwitchRing {
     /// Returns an error under the conditions of [`SwitchRing::for_current_thread`].
     pub fn for_started_programs(cpu: usize) -> Result<Self, NotAvailable> {
         let cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
-        let flags =
-            EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | INHERIT | COMM | perf::DISABLED | ENABLE_ON_EXEC;
-        Self::open(0, cpu, flags, &PROGRAM_PAGES).map_err(|error| refused(error, OWN_THREADS_NEED))
+        let flags = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | INHERIT | perf::DISABLED | ENABLE_ON_EXEC;
+        Self::open(0, cpu, flags | COMM | MMAP | MMAP2, &PROGRAM_PAGES)
+            .map_err(|error| refused(error, OWN_THREADS_NEED))
     }
 
     /// Records the switches of all threads on a CPU while [`SwitchRing::record`] is on.
@@ -204,6 +206,14 @@ mod tests {
         let names: Vec<&str> =
             drained.iter().flat_map(|d| d.names.iter().map(|named| named.name.as_str())).collect();
         assert_eq!(names.iter().filter(|name| **name == "sleep").count(), 2, "{names:?}");
+        let shell = std::fs::canonicalize("/bin/sh").unwrap();
+        let mut mapped = drained.iter().flat_map(|d| &d.mapped_files);
+        assert!(
+            mapped.any(|file| file.process == id
+                && file.start < file.end
+                && file.path == shell.to_str().unwrap()),
+            "{drained:?}"
+        );
         assert!(drained.iter().all(|d| d.lost == 0));
     }
 

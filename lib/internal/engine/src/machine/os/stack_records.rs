@@ -1,12 +1,11 @@
 //! Parser of the samples of stacks that the kernel writes to a ring. The input can be any bytes.
 
 use crate::machine::os::switches::{
-    HEADER, LOST, SWITCH, SWITCH_CPU_WIDE, SwitchRecord, TRAILER, number, parse_switch,
-    record_kind, split_record,
+    HEADER, SWITCH, SwitchRecord, TRAILER, number, parse_switch, record_kind, split_record,
 };
 
 /// Number of bytes of a stack that the kernel copies with each sample.
-pub const STACK_BYTES: u32 = 8_192;
+pub const STACK_BYTES: u32 = 4_096;
 /// Maximum size of a record: a sample with its header, identifiers, registers and stack.
 pub const MAX_RECORD_BYTES: usize = STACK_BYTES as usize + 256;
 
@@ -38,115 +37,35 @@ pub struct StackRecord {
     pub stack: Vec<u8>,
 }
 
-/// A part of a file that a process has mapped for execution.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MappedFile {
-    pub process: u32,
-    pub start: u64,
-    pub end: u64,
-    /// Position of the part in the file.
-    pub offset: u64,
-    pub path: String,
-}
-
-/// Contents of a ring with samples.
+/// Contents of an overwriting ring with samples.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct StackRecords {
     /// Samples in the order in which they were written.
     pub samples: Vec<StackRecord>,
-    pub mapped_files: Vec<MappedFile>,
     /// Switches in the order in which they were written.
     pub switches: Vec<SwitchRecord>,
-    /// Number of lost and invalid records.
-    pub lost: u64,
 }
 
-impl MappedFile {
-    /// Parses the files that a process has mapped for execution, in the format of `/proc/PID/maps`.
-    pub fn parse_maps(process: u32, maps: &str) -> Vec<Self> {
-        let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let parse = |line: &str| {
-            let mut fields = line.splitn(6, ' ');
-            let (start, end) = fields.next()?.split_once('-')?;
-            let is_executable = fields.next()?.contains('x');
-            let offset = number(fields.next()?)?;
-            let path = fields.nth(2)?.trim_start();
-            let mapped = Self {
-                process,
-                start: number(start)?,
-                end: number(end)?,
-                offset,
-                path: path.into(),
-            };
-            (is_executable && path.starts_with('/')).then_some(mapped)
-        };
-        maps.lines().filter_map(parse).collect()
-    }
-}
-
-const MMAP2: u32 = 10;
 const SAMPLE: u32 = 9;
 /// Length of process, thread, time and CPU with a reserved word, at the start of a sample.
 const SAMPLE_IDS: usize = TRAILER;
-/// Length of the numbers in a record of a mapped file, before its path.
-const MAPPING_NUMBERS: usize = 64;
 
 impl StackRecords {
-    /// Parses the records of a ring, oldest first.
+    /// Parses the records, newest first, until the first invalid one.
     pub fn parse(bytes: &[u8]) -> Self {
-        let mut records = Self::default();
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let Some((record, after)) = split_record(rest) else {
-                records.lost += 1;
-                break;
-            };
-            rest = after;
-            records.add(record);
-        }
-        records
-    }
-
-    /// Parses the records of an overwriting ring, newest first, until the first invalid one.
-    pub fn parse_past(bytes: &[u8]) -> Self {
         let mut records = Self::default();
         let mut rest = bytes;
         while let Some((record, after)) = split_record(rest) {
             rest = after;
-            records.add(record);
+            match record_kind(record) {
+                SAMPLE => records.samples.extend(parse_sample(record)),
+                SWITCH => records.switches.extend(parse_switch(record, false)),
+                _ => {}
+            }
         }
         records.samples.reverse();
-        records.mapped_files.reverse();
         records.switches.reverse();
         records
-    }
-
-    /// Adds the records of another ring.
-    pub fn append(&mut self, mut other: Self) {
-        self.samples.append(&mut other.samples);
-        self.mapped_files.append(&mut other.mapped_files);
-        self.switches.append(&mut other.switches);
-        self.lost = self.lost.saturating_add(other.lost);
-    }
-
-    fn add(&mut self, record: &[u8]) {
-        match record_kind(record) {
-            LOST => {
-                let count = number::<8>(record, HEADER + 8).unwrap_or(1);
-                self.lost = self.lost.saturating_add(count);
-            }
-            SAMPLE => match parse_sample(record) {
-                Some(sample) => self.samples.push(sample),
-                None => self.lost += 1,
-            },
-            MMAP2 => match parse_mapping(record) {
-                Some(mapping) => self.mapped_files.push(mapping),
-                None => self.lost += 1,
-            },
-            SWITCH => self.switches.extend(parse_switch(record, false)),
-            SWITCH_CPU_WIDE => self.switches.extend(parse_switch(record, true)),
-            _ => {}
-        }
     }
 }
 
@@ -191,21 +110,6 @@ fn to_registers([frame, stack, instruction, _]: [u64; 4]) -> StackRegisters {
     StackRegisters { instruction, stack, frame, link: 0 }
 }
 
-/// Parses a record of process, thread, address, length, offset, identity of the file, protection,
-/// flags and path, which ends with a zero.
-fn parse_mapping(record: &[u8]) -> Option<MappedFile> {
-    let path = record.get(HEADER + MAPPING_NUMBERS..record.len().checked_sub(TRAILER)?)?;
-    let path = path.split(|&byte| byte == 0).next().unwrap_or_default();
-    let start = number::<8>(record, HEADER + 8)?;
-    Some(MappedFile {
-        process: number::<4>(record, HEADER)? as u32,
-        start,
-        end: start.checked_add(number::<8>(record, HEADER + 16)?)?,
-        offset: number::<8>(record, HEADER + 24)?,
-        path: String::from_utf8_lossy(path).into_owned(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use jitterstat::stats::random::SplitMix64;
@@ -231,44 +135,21 @@ mod tests {
         record(SAMPLE, &words, b"")
     }
 
-    fn mapping() -> Vec<u8> {
-        let words = [pair(7, 7), 0x1000, 0x2000, 0x3000, 0, 0, 0, 0];
-        let trailer = [pair(7, 8), 5, 0].into_iter().flat_map(u64::to_ne_bytes).collect::<Vec<_>>();
-        record(MMAP2, &words, &[b"/bin/true\0\0\0\0\0\0\0", &trailer[..]].concat())
-    }
-
     #[test]
-    fn samples_and_mappings_are_parsed() {
-        let lost = record(LOST, &[1, 5, pair(7, 8), 250, 0], b"");
-        let records = StackRecords::parse(&[mapping(), sample(100), lost, sample(200)].concat());
-        let times: Vec<u64> = records.samples.iter().map(|sample| sample.at_ns).collect();
-        assert_eq!((times, records.lost), (vec![100, 200], 5));
-        let first = &records.samples[0];
-        assert_eq!((first.process, first.thread), (7, 8));
+    fn samples_are_parsed() {
+        let records = StackRecords::parse(&sample(100));
+        let [first] = &records.samples[..] else { panic!("{records:?}") };
+        assert_eq!((first.process, first.thread, first.at_ns), (7, 8, 100));
         assert_eq!(first.registers.frame, 0);
         assert!(first.registers.instruction > first.registers.stack);
         assert_eq!(first.stack, 0xaa_u64.to_ne_bytes(), "only what was copied");
-        let path = "/bin/true".to_owned();
-        let expected = MappedFile { process: 7, start: 0x1000, end: 0x3000, offset: 0x3000, path };
-        assert_eq!(records.mapped_files, [expected]);
-    }
-
-    #[test]
-    fn maps_of_processes_are_parsed() {
-        let maps = "55d0-55e0 r--p 00000000 fe:00 12 /bin/a b\n\
-                    55e0-55f0 r-xp 00001000 fe:00 12                         /bin/a b\n\
-                    7ff0-7fff r-xp 00000000 00:00 0                          [vdso]\n\
-                    8000-9000 r-xp 00000000 00:00 0\nx\n";
-        let path = "/bin/a b".to_owned();
-        let expected = MappedFile { process: 7, start: 0x55e0, end: 0x55f0, offset: 0x1000, path };
-        assert_eq!(MappedFile::parse_maps(7, maps), [expected]);
     }
 
     #[test]
     fn past_samples_are_in_order() {
         let bytes = [sample(300), sample(200), sample(100)].concat();
         let times = |bytes: &[u8]| {
-            let samples = StackRecords::parse_past(bytes).samples;
+            let samples = StackRecords::parse(bytes).samples;
             samples.iter().map(|sample| sample.at_ns).collect::<Vec<_>>()
         };
         assert_eq!(times(&bytes), [100, 200, 300]);
@@ -280,7 +161,7 @@ mod tests {
     fn hostile_records_are_bounded() {
         let mut random = SplitMix64::new(7);
         for _ in 0..2_000 {
-            let mut bytes = [sample(1), mapping(), sample(2)].concat();
+            let mut bytes = [sample(1), sample(2)].concat();
             for _ in 0..random.index(12) {
                 let at = random.index(bytes.len());
                 bytes[at] = random.next_u64() as u8;
@@ -289,7 +170,6 @@ mod tests {
             let records = StackRecords::parse(&bytes);
             let copied: usize = records.samples.iter().map(|sample| sample.stack.len()).sum();
             assert!(copied <= bytes.len());
-            assert!(StackRecords::parse_past(&bytes).samples.len() <= records.samples.len());
         }
     }
 }

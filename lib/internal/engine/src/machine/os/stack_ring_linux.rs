@@ -1,10 +1,9 @@
 //! Sampling of the stacks of threads on Linux with `perf_event_open`.
 
-use std::fs::File;
 use std::io;
 
 use crate::machine::os::not_available::NotAvailable;
-use crate::machine::os::perf::{self, Attributes, OverwritingRing, Ring};
+use crate::machine::os::perf::{self, Attributes, OverwritingRing};
 use crate::machine::os::ring::{
     CONTEXT_SWITCH, ENABLE_ON_EXEC, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, INHERIT, OWN_THREADS_NEED,
     WRITE_BACKWARD, refused,
@@ -13,68 +12,94 @@ use crate::machine::os::stack_records::{
     MAX_RECORD_BYTES, REGISTER_MASK, STACK_BYTES, StackRecords,
 };
 
-const MMAP: u64 = 1 << 8;
-const MMAP2: u64 = 1 << 23;
 /// CPU time of a thread between two samples. It is slightly less than a millisecond, so that samples
 /// do not keep their distance from ticks with periods of whole milliseconds.
 pub const SAMPLE_INTERVAL_NS: u64 = 997_000;
-/// Sizes of a ring to try, in pages, of which the first holds a quarter of a second.
-const PAGES: [usize; 4] = [512, 256, 128, 64];
-/// Minimum size of the ring of a thread.
-const MIN_HISTORY_PAGES: usize = 16;
+/// Memory of all rings of a process, and bounds of that of one.
+const TOTAL_BYTES: usize = 32 << 20;
+const MIN_RING_BYTES: usize = 1 << 16;
+const MAX_RING_BYTES: usize = 2 << 20;
 
-/// Ring buffer of the sampled stacks of a program on a CPU.
+/// Overwriting ring buffer with the last sampled stacks of a thread, or of a program on a CPU.
 #[derive(Debug)]
-pub struct StackRing(Ring);
+pub struct StackHistory(OverwritingRing);
 
-impl StackRing {
-    /// Samples, on one CPU, the running threads of programs that the calling thread starts later,
-    /// and records the files that they map.
+impl StackHistory {
+    /// Samples, on each of these CPUs, the running threads of programs that the calling thread starts
+    /// later.
     ///
     /// # Errors
     ///
     /// Returns an error under the conditions of [`SwitchRing::for_started_programs`].
     ///
     /// [`SwitchRing::for_started_programs`]: super::SwitchRing::for_started_programs
-    pub fn for_started_programs(cpu: usize) -> Result<Self, NotAvailable> {
-        let cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
-        let flags = INHERIT | perf::DISABLED | ENABLE_ON_EXEC | MMAP | MMAP2;
-        let event = open_event(0, cpu, flags, SAMPLE_INTERVAL_NS);
-        let ring = event.and_then(|event| Ring::map(event, &PAGES));
-        Ok(Self(ring.map_err(|error| refused(error, OWN_THREADS_NEED))?))
+    pub fn for_started_programs(cpus: &[usize]) -> Result<Vec<Self>, NotAvailable> {
+        let flags = INHERIT | perf::DISABLED | ENABLE_ON_EXEC;
+        let mut bytes = ring_bytes(cpus.len());
+        loop {
+            let open = |&cpu: &usize| {
+                Self::open(
+                    0,
+                    i32::try_from(cpu).unwrap_or(i32::MAX),
+                    flags,
+                    bytes,
+                    SAMPLE_INTERVAL_NS,
+                )
+            };
+            // All rings have the same size, so that the last samples of each CPU are as old.
+            match cpus.iter().map(open).collect() {
+                Err(_) if bytes > MIN_RING_BYTES => bytes /= 2,
+                opened => return opened.map_err(|error| refused(error, OWN_THREADS_NEED)),
+            }
+        }
     }
 
-    /// Empties the ring. Returns at most the capacity of the ring, even if it fills quickly.
-    pub fn drain(&mut self) -> StackRecords {
-        StackRecords::parse(&self.0.drain())
-    }
-}
-
-/// Overwriting ring buffer with the last sampled stacks and switches of a thread.
-#[derive(Debug)]
-pub struct StackHistory(OverwritingRing);
-
-impl StackHistory {
-    /// Samples a thread of a program of this user after each interval of its CPU time, starting now.
-    ///
-    /// The ring has `bytes`, which are rounded up to a power of two, or the next smaller one for
-    /// which memory can be locked.
+    /// Samples a thread of a program of this user after each interval of its CPU time, starting now,
+    /// and records its switches. The ring is one of `rings`, which share the memory.
     ///
     /// # Errors
     ///
     /// Returns an error if the kernel or a sandbox forbids it, if no memory can be locked, or if the
     /// thread has ended or belongs to another user.
-    pub fn for_thread(thread: u32, bytes: usize, interval_ns: u64) -> Result<Self, NotAvailable> {
+    pub fn for_thread(thread: u32, rings: usize, interval_ns: u64) -> Result<Self, NotAvailable> {
         let thread = libc::pid_t::try_from(thread).unwrap_or(libc::pid_t::MAX);
-        let mut pages = bytes.div_ceil(super::thread_stats::page_size()).next_power_of_two();
+        let mut bytes = ring_bytes(rings);
         loop {
-            let event = open_event(thread, -1, CONTEXT_SWITCH | WRITE_BACKWARD, interval_ns);
-            match event.and_then(|event| OverwritingRing::map(event, pages, MAX_RECORD_BYTES)) {
-                Ok(ring) => return Ok(Self(ring)),
-                Err(_) if pages > MIN_HISTORY_PAGES => pages /= 2,
-                Err(error) => return Err(refused(error, OWN_THREADS_NEED)),
+            match Self::open(thread, -1, CONTEXT_SWITCH, bytes, interval_ns) {
+                Err(_) if bytes > MIN_RING_BYTES => bytes /= 2,
+                opened => return opened.map_err(|error| refused(error, OWN_THREADS_NEED)),
             }
         }
+    }
+
+    /// Opens a ring. If the user may observe the kernel, system calls are sampled as well.
+    fn open(
+        thread: libc::pid_t,
+        cpu: libc::c_int,
+        flags: u64,
+        bytes: usize,
+        interval_ns: u64,
+    ) -> io::Result<Self> {
+        let open = |flags| {
+            let attributes = Attributes {
+                kind: perf::SOFTWARE,
+                config: perf::CPU_CLOCK,
+                sample_period: interval_ns,
+                sample_type: perf::SAMPLE_TID
+                    | perf::SAMPLE_TIME
+                    | perf::SAMPLE_CPU
+                    | perf::SAMPLE_REGS_USER
+                    | perf::SAMPLE_STACK_USER,
+                sample_regs_user: REGISTER_MASK,
+                sample_stack_user: STACK_BYTES,
+                flags: flags | perf::SAMPLE_ID_ALL | WRITE_BACKWARD,
+                ..Attributes::default()
+            };
+            perf::open(attributes, thread, cpu)
+        };
+        let event = open(flags).or_else(|_| open(flags | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR))?;
+        let pages = bytes / super::thread_stats::page_size();
+        Ok(Self(OverwritingRing::map(event, pages, MAX_RECORD_BYTES)?))
     }
 
     /// Stops sampling, or continues it.
@@ -86,7 +111,7 @@ impl StackHistory {
     /// overwritten.
     pub fn read(&self) -> (StackRecords, bool) {
         let (bytes, is_cut) = self.0.copy();
-        (StackRecords::parse_past(&bytes), is_cut)
+        (StackRecords::parse(&bytes), is_cut)
     }
 
     /// Returns the CPU time that was sampled so far.
@@ -105,32 +130,10 @@ impl StackHistory {
     }
 }
 
-/// Opens an event that samples a thread. If the user may observe the kernel, its system calls are
-/// sampled as well.
-fn open_event(
-    thread: libc::pid_t,
-    cpu: libc::c_int,
-    flags: u64,
-    interval_ns: u64,
-) -> io::Result<File> {
-    let open = |flags| {
-        let attributes = Attributes {
-            kind: perf::SOFTWARE,
-            config: perf::CPU_CLOCK,
-            sample_period: interval_ns,
-            sample_type: perf::SAMPLE_TID
-                | perf::SAMPLE_TIME
-                | perf::SAMPLE_CPU
-                | perf::SAMPLE_REGS_USER
-                | perf::SAMPLE_STACK_USER,
-            sample_regs_user: REGISTER_MASK,
-            sample_stack_user: STACK_BYTES,
-            flags: flags | perf::SAMPLE_ID_ALL,
-            ..Attributes::default()
-        };
-        perf::open(attributes, thread, cpu)
-    };
-    open(flags).or_else(|_| open(flags | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR))
+/// Returns the size of each of some rings, which is a power of two.
+fn ring_bytes(rings: usize) -> usize {
+    let share = (TOTAL_BYTES / rings.max(1)).clamp(MIN_RING_BYTES, MAX_RING_BYTES);
+    1 << share.ilog2()
 }
 
 #[cfg(test)]
@@ -151,7 +154,7 @@ mod tests {
     #[test]
     fn own_stacks_are_sampled() {
         let thread = super::super::thread_id();
-        let history = match StackHistory::for_thread(thread, 1 << 20, SAMPLE_INTERVAL_NS) {
+        let history = match StackHistory::for_thread(thread, 1, SAMPLE_INTERVAL_NS) {
             Ok(history) => history,
             Err(why) => return assert!(why.to_string().contains("perf_event_open"), "{why}"),
         };
@@ -172,32 +175,5 @@ mod tests {
         }
         assert!(samples[0].at_ns >= started, "{} before {started}", samples[0].at_ns);
         assert!(history.written_bytes() > samples.len() as u64 * u64::from(STACK_BYTES));
-    }
-
-    #[test]
-    fn files_of_programs_are_recorded() {
-        let cpus = super::super::affinity().expect("a list");
-        let opened: Result<Vec<StackRing>, _> =
-            cpus.into_iter().map(StackRing::for_started_programs).collect();
-        let mut rings = match opened {
-            Ok(rings) => rings,
-            Err(why) => return assert!(why.to_string().contains("perf_event_open"), "{why}"),
-        };
-        let mut child = std::process::Command::new("sh")
-            .args(["-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"])
-            .spawn()
-            .expect("a shell");
-        let id = child.id();
-        assert!(child.wait().expect("its end").success());
-        let mut records = StackRecords::default();
-        rings.iter_mut().for_each(|ring| records.append(ring.drain()));
-        let shell = std::fs::canonicalize("/bin/sh").unwrap();
-        let is_shell = |file: &&super::super::MappedFile| file.path == shell.to_str().unwrap();
-        let mapped: Vec<_> = records.mapped_files.iter().filter(is_shell).collect();
-        assert!(
-            mapped.iter().any(|file| file.process == id && file.start < file.end),
-            "{mapped:?}"
-        );
-        assert!(records.samples.iter().all(|sample| sample.process == id));
     }
 }

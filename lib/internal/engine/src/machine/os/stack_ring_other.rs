@@ -12,22 +12,13 @@ const NOT_SUPPORTED: NotAvailable = NotAvailable {
 pub const SAMPLE_INTERVAL_NS: u64 = 997_000;
 
 #[derive(Debug)]
-pub enum StackRing {}
-
-impl StackRing {
-    pub fn for_started_programs(_: usize) -> Result<Self, NotAvailable> {
-        Err(NOT_SUPPORTED)
-    }
-
-    pub fn drain(&mut self) -> StackRecords {
-        match *self {}
-    }
-}
-
-#[derive(Debug)]
 pub enum StackHistory {}
 
 impl StackHistory {
+    pub fn for_started_programs(_: &[usize]) -> Result<Vec<Self>, NotAvailable> {
+        Err(NOT_SUPPORTED)
+    }
+
     pub fn for_thread(_: u32, _: usize, _: u64) -> Result<Self, NotAvailable> {
         Err(NOT_SUPPORTED)
     }

@@ -3,6 +3,8 @@
 
 use files::why::SwitchKind;
 
+use crate::machine::os::mapped_files::MappedFile;
+
 /// A recorded context switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchRecord {
@@ -33,14 +35,17 @@ pub struct DrainedSwitches {
     pub switches: Vec<SwitchRecord>,
     /// Threads that were given a name, in this order.
     pub names: Vec<NamedThread>,
+    /// Files that programs mapped for execution, in this order.
+    pub mapped_files: Vec<MappedFile>,
     /// Number of lost and invalid records.
     pub lost: u64,
 }
 
-pub(super) const LOST: u32 = 2;
+const LOST: u32 = 2;
 const COMM: u32 = 3;
+const MMAP2: u32 = 10;
 pub(super) const SWITCH: u32 = 14;
-pub(super) const SWITCH_CPU_WIDE: u32 = 15;
+const SWITCH_CPU_WIDE: u32 = 15;
 const SWITCH_OUT: u16 = 1 << 13;
 const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 /// Length of type, flags and size, at the start of every record.
@@ -110,7 +115,7 @@ pub(super) fn record_kind(record: &[u8]) -> u32 {
 }
 
 /// Returns the time of a record that is not a sample.
-fn record_time(record: &[u8]) -> Option<u64> {
+pub(super) fn record_time(record: &[u8]) -> Option<u64> {
     let trailer = record.len().checked_sub(TRAILER).filter(|&at| at >= HEADER)?;
     number::<8>(record, trailer + 8)
 }
@@ -129,6 +134,10 @@ impl DrainedSwitches {
             },
             COMM => match parse_name(record) {
                 Some(named) => self.names.push(named),
+                None => self.lost += 1,
+            },
+            MMAP2 => match MappedFile::parse_record(record) {
+                Some(mapped) => self.mapped_files.push(mapped),
                 None => self.lost += 1,
             },
             // Records of throttling, and of kinds that later kernels may add.
@@ -216,8 +225,17 @@ mod tests {
             ),
             record(SWITCH_CPU_WIDE, 0, &[&other[..], &trailer(400, 0)].concat()),
             record(COMM, 0, &[&other[..], b"worker\0\0", &trailer(500, 0)].concat()),
+            mapping(),
         ]
         .concat()
+    }
+
+    /// Returns a record of `/bin/true`.
+    fn mapping() -> Vec<u8> {
+        let ids = [7_u32, 7].map(u32::to_ne_bytes).concat();
+        let numbers = [0x1000_u64, 0x2000, 0x3000, 0, 0, 0, 0].map(u64::to_ne_bytes).concat();
+        let path = b"/bin/true\0\0\0\0\0\0\0";
+        record(MMAP2, 0, &[&ids[..], &numbers, path, &trailer(600, 0)].concat())
     }
 
     #[test]
@@ -230,7 +248,12 @@ mod tests {
             switch(400, 0, SwitchKind::On, None),
         ];
         let names = vec![NamedThread { at_ns: 500, thread: 42, name: "worker".to_owned() }];
-        assert_eq!(parse(&sample_ring()), DrainedSwitches { switches, names, lost: 5 });
+        let path = "/bin/true".to_owned();
+        let (start, end, offset) = (0x1000, 0x3000, 0x3000);
+        let mapped = MappedFile { at_ns: 600, process: 7, start, end, offset, path };
+        let mapped_files = vec![mapped];
+        let expected = DrainedSwitches { switches, names, mapped_files, lost: 5 };
+        assert_eq!(parse(&sample_ring()), expected);
         assert_eq!(parse(&[]), DrainedSwitches::default());
     }
 

@@ -15,7 +15,7 @@ use files::why::{CpuIntervals, RoundConditions, Standstill};
 use jitterstat::sample::Grid;
 
 use crate::machine::os::{
-    self, DrainedSwitches, MappedFile, NotAvailable, StackRecords, SwitchRing,
+    self, DrainedSwitches, MappedFile, NotAvailable, StackHistory, StackRecord, SwitchRing,
 };
 use crate::measure::program_output::ProgramRound;
 use crate::measure::why::cpu_records::{CpuRecords, UsableRecords};
@@ -23,7 +23,7 @@ use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::{ThreadNames, group_by_thread, mark_occupied};
 use crate::measure::why::profiler::Profiler;
 use crate::measure::why::round_diagnosis::{MAX_PATH_NS, RoundDiagnosis};
-use crate::measure::why::stack_recorder::{self, StackRecorder, ThreadSamples};
+use crate::measure::why::thread_samples::{ThreadSamples, add_stacks, can_have_stacks};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence, ThreadChains};
 use crate::measure::why::unavailable::Unavailable;
 use crate::measure::why::witness::Witnesses;
@@ -38,8 +38,8 @@ pub struct ProgramProfiler<'a> {
     profiler: &'a Profiler,
     /// A ring per CPU for the threads of the program.
     rings: Result<Vec<SwitchRing>, NotAvailable>,
-    /// Recorder of the stacks of these threads, until the round has ended.
-    stacks: Option<Result<StackRecorder, NotAvailable>>,
+    /// The last stacks of these threads by CPU. They are read only if a tick was late.
+    stacks: Result<Vec<StackHistory>, NotAvailable>,
     witnesses: Option<Witnesses>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> ProgramProfiler<'a> {
         let witnesses = Some(Witnesses::begin(period));
         let cpus = os::affinity().unwrap_or_else(|| vec![0]);
         let rings = cpus.iter().map(|&cpu| SwitchRing::for_started_programs(cpu)).collect();
-        let stacks = Some(StackRecorder::begin(&cpus));
+        let stacks = StackHistory::for_started_programs(&cpus);
         profiler.set_recording(true);
         Self { profiler, rings, stacks, witnesses }
     }
@@ -73,7 +73,6 @@ impl<'a> ProgramProfiler<'a> {
     /// from outside. A round of which switches were lost is not explained.
     pub fn diagnose(mut self, round: &FinishedProgram<'_>) -> RoundDiagnosis {
         self.profiler.set_recording(false);
-        let sampled = self.stacks.take().map(|stacks| stacks.map(StackRecorder::finish));
         let witnesses = self.witnesses.take();
         let standstills = witnesses.and_then(|witnesses| witnesses.end(round.output.started));
         let drained: Vec<DrainedSwitches> =
@@ -82,14 +81,13 @@ impl<'a> ProgramProfiler<'a> {
         if lost > 0 {
             return RoundDiagnosis::lost(round.index, lost);
         }
-        let diagnosis = self.explain_round(&drained, sampled, standstills, round);
+        let diagnosis = self.explain_round(&drained, standstills, round);
         diagnosis.unwrap_or_else(|why| RoundDiagnosis::unavailable(round.index, &why))
     }
 
     fn explain_round(
         &self,
         drained: &[DrainedSwitches],
-        sampled: Option<Result<StackRecords, NotAvailable>>,
         standstills: Option<Vec<Standstill>>,
         round: &FinishedProgram<'_>,
     ) -> Result<RoundDiagnosis, Unavailable> {
@@ -120,8 +118,8 @@ impl<'a> ProgramProfiler<'a> {
         let mut names = thread_names(round.name, &watched, drained);
         let mut ticks =
             attribute_ticks(round.grid.first_tick, &seen, &conditions, &records, &mut names);
-        let sampling =
-            sampled.map(|sampled| self.name_stacks(&mut ticks, &seen, &watched, sampled, &clock));
+        let mapped_files = drained.iter().flat_map(|d| d.mapped_files.iter().cloned()).collect();
+        let sampling = self.name_stacks(&mut ticks, &seen, &watched, mapped_files, &clock);
         let threads = seen.running_threads();
         evidence.threads = threads.len() as u64;
         let index = round.index;
@@ -131,7 +129,7 @@ impl<'a> ProgramProfiler<'a> {
                 ticks,
                 tier,
                 evidence,
-                sampling,
+                sampling: Some(sampling),
                 ..ProfiledRound::default()
             },
             missing: availability.missing(),
@@ -146,17 +144,23 @@ impl<'a> ProgramProfiler<'a> {
         ticks: &mut [ProfiledTick],
         seen: &ReconstructedRound,
         watched: &[WatchedThread],
-        sampled: Result<StackRecords, NotAvailable>,
+        mut mapped_files: Vec<MappedFile>,
         clock: &KernelClock,
     ) -> StackSampling {
         let mut namer = self.profiler.stacks.lock().unwrap_or_else(PoisonError::into_inner);
-        let sampled = sampled.inspect(|records| {
+        if let Ok(rings) = &self.stacks
+            && seen.ticks.iter().any(can_have_stacks)
+        {
+            let samples: Vec<StackRecord> =
+                rings.iter().flat_map(|ring| ring.read().0.samples).collect();
+            // A program may run on several CPUs, of which each has records of its files.
+            mapped_files.sort_by_key(|file| file.at_ns);
             let locate = |file: &MappedFile| Some(PathBuf::from(&file.path));
-            let processes = namer.processes(&records.mapped_files, locate);
-            let mut samples = ThreadSamples::new(&records.samples, processes, clock);
-            stack_recorder::add_stacks(ticks, &seen.ticks, watched, &mut samples);
-        });
-        let missing = sampled.err().map(|why| why.to_string());
+            let processes = namer.processes(&mapped_files, locate);
+            let mut samples = ThreadSamples::new(&samples, processes, clock);
+            add_stacks(ticks, &seen.ticks, watched, &mut samples);
+        }
+        let missing = self.stacks.as_ref().err().map(ToString::to_string);
         StackSampling { missing, ..namer.sampling() }
     }
 

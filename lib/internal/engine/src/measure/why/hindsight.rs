@@ -15,7 +15,7 @@ use crate::measure::why::hindsight::ring_cost::{RingCost, SWITCH_BYTES};
 use crate::measure::why::hindsight::stack_watch::StackWatch;
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::ThreadNames;
-use crate::measure::why::stack_recorder::ThreadSamples;
+use crate::measure::why::thread_samples::ThreadSamples;
 
 mod loop_explainer;
 mod ring_cost;

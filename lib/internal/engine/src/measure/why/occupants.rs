@@ -142,7 +142,8 @@ mod tests {
         let Some(clock) = KernelClock::new(Instant::now()) else { return };
         let switch =
             SwitchRecord { at_ns: 5, cpu: 1, thread: 7, kind: SwitchKind::Waits, next: Some(8) };
-        let ring = |lost| DrainedSwitches { switches: vec![switch], names: Vec::new(), lost };
+        let ring =
+            |lost| DrainedSwitches { switches: vec![switch], lost, ..DrainedSwitches::default() };
         let complete = to_cpu_switches([ring(0), ring(0)].into_iter(), &clock);
         assert_eq!(complete.lost, 0);
         let switches = complete.records.unwrap();

@@ -13,7 +13,7 @@ use crate::measure::why::hindsight::stack_watch::PastStacks;
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::{ThreadNames, ThreadSwitches, add_occupants, group_by_thread};
 use crate::measure::why::round_diagnosis::MAX_PATH_NS;
-use crate::measure::why::stack_recorder::{self, ThreadSamples};
+use crate::measure::why::thread_samples::{self, ThreadSamples};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence};
 use cli::units::ns_after;
 
@@ -162,7 +162,7 @@ impl LoopExplainer<'_> {
             indexed.map(|(&index, &tick)| IndexedTick { index, tick }).collect();
         let mut attributed = evidence.attribute(0, &ticks, names);
         if let Some(samples) = samples {
-            stack_recorder::add_stacks(&mut attributed, &seen.ticks, &watched, samples);
+            thread_samples::add_stacks(&mut attributed, &seen.ticks, &watched, samples);
         }
         let mut explained = Vec::new();
         for (tick, seen_tick) in attributed.into_iter().zip(&seen.ticks) {

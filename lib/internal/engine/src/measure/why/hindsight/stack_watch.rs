@@ -8,16 +8,12 @@ use crate::machine::os::{
     self, MappedFile, NotAvailable, SAMPLE_INTERVAL_NS, STACK_BYTES, StackHistory, StackRecords,
 };
 use crate::measure::why::kernel_clock::KernelClock;
-use crate::measure::why::stack_recorder::ThreadSamples;
+use crate::measure::why::thread_samples::ThreadSamples;
 use crate::stacks::StackNamer;
 use cli::units::to_ns;
 
 /// Maximum number of threads that are sampled.
 const MAX_THREADS: usize = 64;
-/// Memory of all rings, and bounds of that of one.
-const TOTAL_BYTES: usize = 32 << 20;
-const MIN_RING_BYTES: usize = 1 << 18;
-const MAX_RING_BYTES: usize = 2 << 20;
 /// Number of measurements of the cost with and without sampling, of which the shortest of each kind
 /// are compared.
 const COST_BLOCKS: usize = 8;
@@ -57,7 +53,7 @@ impl StackWatch {
     ///
     /// Returns an error if the kernel or a sandbox forbids samples, or if no memory can be locked.
     pub fn open() -> Result<Self, NotAvailable> {
-        let history = StackHistory::for_thread(os::thread_id(), MIN_RING_BYTES, COST_INTERVAL_NS)?;
+        let history = StackHistory::for_thread(os::thread_id(), MAX_THREADS, COST_INTERVAL_NS)?;
         let sample_ns = measure_sample(&history);
         Ok(Self { threads: BTreeMap::new(), namer: Mutex::default(), sample_ns, ended_samples: 0 })
     }
@@ -83,10 +79,10 @@ impl StackWatch {
             // The number of a process may be given to another program.
             self.namer = Mutex::default();
         }
-        let bytes = (TOTAL_BYTES / existing.len().max(1)).clamp(MIN_RING_BYTES, MAX_RING_BYTES);
+        let rings = existing.len().min(MAX_THREADS);
         for (thread, process) in existing {
             if self.threads.len() < MAX_THREADS && !self.threads.contains_key(&thread) {
-                let opened = StackHistory::for_thread(thread, bytes, SAMPLE_INTERVAL_NS);
+                let opened = StackHistory::for_thread(thread, rings, SAMPLE_INTERVAL_NS);
                 self.threads.extend(
                     opened.ok().map(|history| (thread, ProgramThread { process, history })),
                 );

@@ -40,7 +40,7 @@ fn explain(late_loop: impl FnOnce(Instant) -> LateLoop, has_all_cpus: bool) -> E
     ];
     let named = |at_ns, name: &str| NamedThread { at_ns, thread: 42, name: name.to_owned() };
     let names = vec![named(2, "hog"), named(1, "sh")];
-    let records = DrainedSwitches { switches, names, lost: 0 };
+    let records = DrainedSwitches { switches, names, ..DrainedSwitches::default() };
     let past = PastSwitches { records, complete_from_ns: kernel_ns(0) };
     let mut recorded = RecordedSwitches::new(vec![past], has_all_cpus, &clock);
     let mut names = std::mem::take(&mut recorded.names);

@@ -1,76 +1,29 @@
-//! Sampling of the stacks of a program during a round.
+//! The sampled stacks of the threads of a program, of which those during late ticks are named.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
 
 use files::why::Tick;
 use files::why::external_process::WatchedThread;
 use files::why::pool::ProfiledTick;
 use files::why::stacks::{StackSample, find_late_code};
 
-use crate::machine::os::{
-    NotAvailable, Obstacle, SAMPLE_INTERVAL_NS, StackRecord, StackRecords, StackRing,
-};
+use crate::machine::os::{SAMPLE_INTERVAL_NS, StackRecord};
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::stacks::NamedProcesses;
 
-/// Time between two readings of the rings, of which the smallest holds about as much.
-const DRAIN_INTERVAL: Duration = Duration::from_millis(30);
-/// Maximum number of samples that are kept until the end of the round. Older ones are dropped.
-const MAX_SAMPLES: usize = 8_192;
 /// Maximum number of samples of all late ticks of a round, of which each may be late for the same
 /// reason as the one before it.
 const MAX_TICK_SAMPLES: usize = 100_000;
 /// Share of a period that a busy thread is sampled.
 const BUSY_SHARE: f64 = 0.7;
 
-/// Samples the stacks of the next program that the calling thread starts.
-#[derive(Debug)]
-pub struct StackRecorder {
-    /// The thread ends when this is dropped.
-    stop: Sender<()>,
-    reader: JoinHandle<StackRecords>,
+/// Returns whether a tick was late for so long that a stack may have been sampled.
+pub fn can_have_stacks(tick: &Tick) -> bool {
+    lateness_ns(tick) >= SAMPLE_INTERVAL_NS as i64
 }
 
-impl StackRecorder {
-    /// Opens a ring for each CPU, and starts a thread that reads them.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the kernel or a sandbox forbids it, or if no memory can be locked.
-    pub fn begin(cpus: &[usize]) -> Result<Self, NotAvailable> {
-        let opened = cpus.iter().map(|&cpu| StackRing::for_started_programs(cpu));
-        let mut rings = opened.collect::<Result<Vec<_>, _>>()?;
-        let (stop, stopped) = mpsc::channel();
-        let read_all = move || {
-            let mut records = StackRecords::default();
-            loop {
-                let wait = stopped.recv_timeout(DRAIN_INTERVAL);
-                rings.iter_mut().for_each(|ring| records.append(ring.drain()));
-                let excess = records.samples.len().saturating_sub(MAX_SAMPLES);
-                records.samples.drain(..excess);
-                if wait != Err(RecvTimeoutError::Timeout) {
-                    return records;
-                }
-            }
-        };
-        let spawned = Builder::new().name("stacks".to_owned()).spawn(read_all);
-        let reader = spawned.map_err(|error| NotAvailable {
-            what: "the thread that reads stacks",
-            obstacle: Some(Obstacle::System(Arc::new(error))),
-            needs: "to start a thread",
-        })?;
-        Ok(Self { stop, reader })
-    }
-
-    /// Ends sampling and returns the records.
-    pub fn finish(self) -> StackRecords {
-        drop(self.stop);
-        self.reader.join().unwrap_or_default()
-    }
+fn lateness_ns(tick: &Tick) -> i64 {
+    tick.wake_ns.saturating_sub(tick.deadline_ns)
 }
 
 /// Assigns to each late tick the samples of its thread between its deadline and its wake-up.
@@ -86,15 +39,14 @@ pub fn add_stacks(
     watched: &[WatchedThread],
     samples: &mut ThreadSamples<'_>,
 ) {
-    let lateness = |tick: &Tick| tick.wake_ns.saturating_sub(tick.deadline_ns);
     let mut late: Vec<usize> = (0..seen.len()).collect();
-    late.retain(|&n| lateness(&seen[n]) >= SAMPLE_INTERVAL_NS as i64);
-    late.sort_by_key(|&n| std::cmp::Reverse(lateness(&seen[n])));
+    late.retain(|&n| can_have_stacks(&seen[n]));
+    late.sort_by_key(|&n| std::cmp::Reverse(lateness_ns(&seen[n])));
     let thread_id = |tick: &Tick| watched.get(tick.thread).map(|thread| thread.id);
     let mut capacity = MAX_TICK_SAMPLES;
     for n in late {
         let tick = &seen[n];
-        let lateness_ns = lateness(tick).unsigned_abs();
+        let lateness_ns = lateness_ns(tick).unsigned_abs();
         let last_before = seen[..n].iter().rfind(|earlier| earlier.wake_ns <= tick.deadline_ns);
         let all_watched = watched.iter().map(|thread| thread.id);
         let threads = [
