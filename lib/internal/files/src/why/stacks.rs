@@ -114,24 +114,37 @@ fn innermost_common_function<'a>(stacks: &[Vec<&'a str>]) -> Option<CommonFuncti
     common.min_by(|a, b| (a.depth * b.samples).cmp(&(b.depth * a.samples)))
 }
 
-/// Returns the callers of a function that are most common, from the direct caller on.
+/// Returns the callers of a function that are most common, from the direct caller on. Those with a
+/// function of the program come first, because the copy of a stack may end before it.
 fn most_common_callers(stacks: &[Vec<&str>], function: &str) -> Vec<String> {
+    let program = program_package(stacks);
     let mut counts: BTreeMap<Vec<&str>, usize> = BTreeMap::new();
     for stack in stacks {
         // The outermost call of a recursive function.
         let Some(at) = stack.iter().rposition(|name| *name == function) else { continue };
-        *counts.entry(named_callers(&stack[at..])).or_default() += 1;
+        *counts.entry(named_callers(&stack[at..], program)).or_default() += 1;
     }
-    let most_common = counts.into_iter().max_by_key(|(_, count)| *count);
+    let is_complete = |callers: &[&str]| callers.iter().any(|caller| package(caller) == program);
+    let most_common =
+        counts.into_iter().max_by_key(|(callers, count)| (is_complete(callers), *count));
     most_common.into_iter().flat_map(|(callers, _)| callers).map(str::to_owned).collect()
 }
 
-/// Returns the callers of the innermost function of a stack that are named. Callers in its own
-/// library say less than the function that calls the library.
-fn named_callers<'a>(stack: &[&'a str]) -> Vec<&'a str> {
-    // The function that starts a program in Rust has the name of one in C, without a package.
-    let packages = stack.iter().rev().map(|name| package(name));
-    let program = packages.into_iter().find(|package| !package.is_empty()).unwrap_or_default();
+/// Returns the package of the program's own code, which calls all others: the outermost one of most
+/// stacks. The function that starts a program in Rust has the name of one in C, without a package.
+fn program_package<'a>(stacks: &[Vec<&'a str>]) -> &'a str {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for stack in stacks {
+        let packages = stack.iter().rev().map(|name| package(name));
+        let outermost = packages.into_iter().find(|package| !package.is_empty());
+        *counts.entry(outermost.unwrap_or_default()).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map_or("", |(package, _)| package)
+}
+
+/// Returns the callers of the innermost function of a stack that are named, of which one belongs to
+/// the program. Callers in its own library say less than the function that calls the library.
+fn named_callers<'a>(stack: &[&'a str], program: &str) -> Vec<&'a str> {
     let mut callers = Vec::new();
     let mut callee = stack[0];
     for &caller in &stack[1..] {
@@ -139,6 +152,11 @@ fn named_callers<'a>(stack: &[&'a str]) -> Vec<&'a str> {
             callers.push(caller);
             callee = caller;
         }
+    }
+    let libraries = callers.iter().take_while(|caller| package(caller) != program).count();
+    if package(stack[0]) != program && libraries < callers.len() {
+        // The program's function stays, next to the libraries that are closest to the innermost one.
+        callers.drain(libraries.min(MAX_CALLERS - 1)..libraries);
     }
     callers.truncate(MAX_CALLERS);
     callers
@@ -249,16 +267,24 @@ mod tests {
 
     #[test]
     fn callers_leave_their_library() {
-        let callers = |names: &str| {
-            let names: Vec<&str> = names.split_whitespace().collect();
-            named_callers(&names).join(" ")
+        let callers = |stacks: &[&str]| {
+            let stacks: Vec<Vec<&str>> =
+                stacks.iter().map(|stack| stack.split_whitespace().collect()).collect();
+            most_common_callers(&stacks, stacks[0][0]).join(" ")
         };
         let rust = "json::de::number json::de::value <json::De>::next svc::parse svc::main";
-        assert_eq!(callers(rust), "svc::parse svc::main");
+        assert_eq!(callers(&[rust]), "svc::parse svc::main");
         let go = "encoding/json.(*d).object encoding/json.Unmarshal main.parse main.main";
-        assert_eq!(callers(go), "main.parse main.main");
-        assert_eq!(callers("checksum verify main"), "verify main");
-        assert_eq!(callers("svc::a svc::b svc::main main"), "svc::b svc::main");
+        assert_eq!(callers(&[go]), "main.parse main.main");
+        assert_eq!(callers(&["checksum verify main"]), "verify main");
+        assert_eq!(callers(&["svc::a svc::b svc::main main"]), "svc::b svc::main");
+        let libraries = "crc::sum zip::read json::de http::body svc::parse svc::main";
+        assert_eq!(callers(&[libraries]), "zip::read svc::parse");
+        let cut = "json::de json::value";
+        assert_eq!(
+            callers(&["json::de json::value svc::parse", cut, "svc::tick", cut]),
+            "svc::parse"
+        );
     }
 
     #[test]
