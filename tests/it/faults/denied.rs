@@ -250,6 +250,60 @@ fn every_denied_call_leaves_a_result() {
     check_cells(&cells(true));
 }
 
+/// Denies samples of stacks, as Debian's kernel does it with `kernel.perf_event_paranoid` 3.
+#[test]
+fn forbidden_samples_are_explained() {
+    let Some(tools) = Tools::build() else { return };
+    for scene in [&SAMPLED_PROGRAM, &SAMPLED_MONITOR] {
+        for action in ["EACCES", "EPERM"] {
+            let fault = Fault::Call { call: "perf_event_open", action };
+            let (at, expected) = (Moment::Always, Expectation::Unharmed);
+            let row = FaultRow { scene, fault, at, expected };
+            let outcome = scene.run_once(&tools, &row, &|_| 0);
+            let texts = [outcome.stdout.as_str(), outcome.stderr.as_str()].concat();
+            assert_eq!(outcome.code, Some(0), "{}: {texts}", row.name());
+            assert!(outcome.faulted_calls > Some(0), "{}", row.name());
+            assert!(texts.contains("kernel.perf_event_paranoid <= 2"), "{}: {texts}", row.name());
+        }
+    }
+}
+
+static SAMPLED_PROGRAM: Scene = command(
+    "run-why-program",
+    &[
+        "run",
+        "--why",
+        "--subject",
+        "spin",
+        "--command",
+        "{program}",
+        "--ticks",
+        "20",
+        "--period",
+        "1ms",
+        "--out",
+        "{home}/out",
+    ],
+);
+static SAMPLED_MONITOR: Scene = command(
+    "monitor-flight",
+    &[
+        "monitor",
+        "--budget",
+        "400%",
+        "--interval",
+        "1s",
+        "--duration",
+        "1s",
+        "--log",
+        "{home}/out",
+        "--limit",
+        "max=1h",
+        "--flight",
+        "500ms",
+    ],
+);
+
 #[track_caller]
 #[allow(clippy::print_stderr, reason = "shows the table with OSJITTER_FAULTS")]
 fn check_cells(cells: &[FaultRow]) {
