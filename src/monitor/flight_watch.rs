@@ -4,7 +4,7 @@ mod builder;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use cli::units::format_exact_duration;
 use engine::machine::os::{self, NotAvailable, Quota};
@@ -13,7 +13,7 @@ use engine::measure::why::hindsight::{Hindsight, LateLoop, PastConditions};
 use tickmeter::Snapshot;
 use tickmeter::read::FileId;
 
-use crate::meters::ReadMeter;
+use crate::meters::{ReadMeter, late_ticks};
 use crate::monitor::accumulator::LoopId;
 use crate::monitor::limits::Limit;
 
@@ -23,8 +23,6 @@ const MAX_FLIGHTS: usize = 8;
 const MAX_PENDING_BYTES: usize = 16_000_000;
 /// Maximum number of late ticks of a loop that are kept.
 const MAX_TICKS: usize = 256;
-/// Largest distance of a meter's last tick into the future that is not a step of the calendar clock.
-const MAX_CLOCK_ERROR: Duration = Duration::from_millis(2);
 
 /// Lateness from which a tick of a loop matters for its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +151,7 @@ impl FlightWatch {
         if self.hindsight.has_all_cpus() || self.hindsight.stack_cost_ns().is_ok() {
             let newest = snapshot.late.last().map_or(0, |tick| tick.number);
             let seen = self.seen.insert(id, newest).unwrap_or(0);
-            let ticks = meter_ticks(snapshot, seen, self.length);
+            let ticks = late_ticks(snapshot, seen, self.length);
             self.add_ticks(loop_id, rule, vec![snapshot.pid], ticks);
         }
     }
@@ -296,32 +294,6 @@ impl RecentLoop {
         };
         LateLoop { threads, is_own, ticks }
     }
-}
-
-/// Returns the late ticks of a meter after the one with the number `seen` that are not older than
-/// the recorded time.
-///
-/// There are none if the last tick is in the future, which means that the calendar clock was set
-/// back since the registration.
-#[allow(clippy::disallowed_methods, reason = "converts calendar times")]
-fn meter_ticks(snapshot: &Snapshot, seen: u64, max_age: Duration) -> Vec<AccountedTick> {
-    let (now, system_now) = (Instant::now(), SystemTime::now());
-    let age = |at: Duration| match system_now.duration_since(snapshot.registered.checked_add(at)?) {
-        Ok(age) => Some(age),
-        Err(early) => (early.duration() <= MAX_CLOCK_ERROR).then_some(Duration::ZERO),
-    };
-    let mut ticks = Vec::new();
-    if age(snapshot.last_tick).is_none() {
-        return ticks;
-    }
-    for tick in snapshot.late.iter().filter(|tick| tick.number > seen) {
-        let wake = age(tick.at).filter(|age| *age <= max_age).and_then(|age| now.checked_sub(age));
-        let due = wake.and_then(|wake| wake.checked_sub(tick.lateness));
-        if let Some((wake, due)) = wake.zip(due) {
-            ticks.push(AccountedTick { number: tick.number, due, wake, accounts: None });
-        }
-    }
-    ticks
 }
 
 /// Describes what is recorded and, if that is not everything, what would be needed for more.

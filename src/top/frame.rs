@@ -8,7 +8,9 @@ use cli::printable::to_printable_line;
 use cli::time::format_time;
 use cli::units::{format_exact_duration, to_signed_ns};
 use cli::words::{or_dash, pluralize};
+use render::report::late_code;
 
+use crate::top::late_functions::LateFunction;
 use crate::top::loop_stats::{Loops, MeteredLoop, Sort, Window};
 
 /// Terminal width from which the process and program of a loop have a column.
@@ -17,6 +19,8 @@ const PROGRAM_WIDTH: usize = 24;
 const MIN_NAME_WIDTH: usize = 8;
 const MAX_NAME_WIDTH: usize = 24;
 const MAX_SPARKLINE_WIDTH: usize = 60;
+/// Maximum number of loops whose function a screen names.
+const MAX_FUNCTIONS: usize = 3;
 /// Maximum number of unreadable files that a screen lists.
 const MAX_FAULTS: usize = 2;
 /// Columns that a narrow terminal omits, in this order.
@@ -60,7 +64,9 @@ pub fn screen(loops: &Loops, view: View, faults: &[String], size: FrameSize) -> 
     let count = loops.iter().count();
     let metered_loops = pluralize(count, "metered loop");
     let mut lines = vec![format!("{metered_loops}, the last {}", value_name(&view.window))];
-    let footer = footer_lines(faults);
+    let mut footer = function_lines(loops);
+    footer.truncate(MAX_FUNCTIONS);
+    footer.extend(footer_lines(faults));
     if count == 0 {
         lines.push("none is running as this user; see osjitter top --help".to_owned());
     } else {
@@ -71,6 +77,19 @@ pub fn screen(loops: &Loops, view: View, faults: &[String], size: FrameSize) -> 
     lines.extend(footer);
     lines.truncate(size.lines);
     lines.into_iter().map(|line| truncate(&line, size.columns)).collect()
+}
+
+/// Names the functions that ran during the last late tick of each loop, as far as they are known.
+pub fn function_lines(loops: &Loops) -> Vec<String> {
+    let mut lines = Vec::new();
+    for metered in loops.iter() {
+        if let Some(LateFunction { lateness, code }) = &metered.late_function {
+            let name = to_printable_line(&metered.snapshot.name);
+            let lateness = format_time(to_signed_ns(*lateness));
+            lines.push(format!("{name}: {lateness} late, {}", late_code::describe(code)));
+        }
+    }
+    lines
 }
 
 fn footer_lines(faults: &[String]) -> Vec<String> {

@@ -7,6 +7,7 @@ use files::file::{to_indented_json, to_json_line};
 use serde::Serialize;
 use tickmeter::Histogram;
 
+use crate::top::late_functions::LateFunction;
 use crate::top::loop_stats::{Loops, MeteredLoop, Window, WindowStats};
 
 #[derive(Serialize)]
@@ -30,6 +31,20 @@ struct Meter {
     last_1s: Option<LoopStats>,
     last_10s: Option<LoopStats>,
     last_60s: Option<LoopStats>,
+    /// The last late tick with the function that ran meanwhile; null if none is known.
+    late_function: Option<LateTick>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LateTick {
+    lateness_ns: u64,
+    /// The innermost function that was part of most samples.
+    function: String,
+    /// Its callers, from the direct one on.
+    callers: Vec<String>,
+    /// Share of the lateness in which the function or one of its callees ran.
+    share: f64,
 }
 
 // It mirrors `WindowStats`, since `osjitter.top/1` has percentiles in place of histograms.
@@ -83,6 +98,18 @@ impl From<&MeteredLoop> for Meter {
             last_1s: last(Window::Second),
             last_10s: last(Window::TenSeconds),
             last_60s: last(Window::Minute),
+            late_function: metered.late_function.as_ref().map(LateTick::from),
+        }
+    }
+}
+
+impl From<&LateFunction> for LateTick {
+    fn from(LateFunction { lateness, code }: &LateFunction) -> Self {
+        Self {
+            lateness_ns: to_ns(*lateness),
+            function: code.function.clone(),
+            callers: code.callers.clone(),
+            share: code.share,
         }
     }
 }

@@ -10,6 +10,7 @@ use tickmeter::read::FileId;
 use tickmeter::{Histogram, Snapshot};
 
 use crate::meters::{MeterPoll, ReadMeter};
+use crate::top::late_functions::LateFunction;
 
 /// Maximum number of polls to keep: those of the longest window.
 const MAX_POLLS: usize = 60;
@@ -114,15 +115,21 @@ pub struct MeteredLoop {
     polls: VecDeque<WindowStats>,
     /// Statistics by [`Window`].
     windows: [WindowStats; 3],
+    /// The last late tick for which a function is known.
+    pub late_function: Option<LateFunction>,
 }
 
 impl MeteredLoop {
-    fn new(snapshot: Snapshot, polls: VecDeque<WindowStats>) -> Self {
+    fn new(
+        snapshot: Snapshot,
+        polls: VecDeque<WindowStats>,
+        late_function: Option<LateFunction>,
+    ) -> Self {
         let windows = Window::ALL.map(|window| {
             let recent = polls.iter().rev().take(window.polls());
             recent.fold(WindowStats::default(), |sum, poll| sum.plus(poll))
         });
-        Self { snapshot, polls, windows }
+        Self { snapshot, polls, windows, late_function }
     }
 
     /// Returns the statistics of a window.
@@ -174,13 +181,21 @@ impl Loops {
             }
         }
         for ReadMeter { id, snapshot, .. } in poll.read {
-            let polls = match previous.remove(&id) {
-                Some(known) => append_poll(known, &snapshot),
-                None => VecDeque::new(),
-            };
-            self.by_file.insert(id, MeteredLoop::new(snapshot, polls));
+            let mut known = previous.remove(&id);
+            let late_function = known.as_mut().and_then(|known| known.late_function.take());
+            let polls = known.map_or(VecDeque::new(), |known| append_poll(known, &snapshot));
+            self.by_file.insert(id, MeteredLoop::new(snapshot, polls, late_function));
         }
         self.order = self.by_file.keys().copied().collect();
+    }
+
+    /// Sets the functions of the last late ticks of some loops.
+    pub fn set_late_functions(&mut self, found: Vec<(FileId, LateFunction)>) {
+        for (id, function) in found {
+            if let Some(metered) = self.by_file.get_mut(&id) {
+                metered.late_function = Some(function);
+            }
+        }
     }
 
     /// Sorts the loops: numbers in descending order, names alphabetically.

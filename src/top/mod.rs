@@ -16,12 +16,14 @@ use render::formats::{Format, parser};
 pub mod frame;
 pub mod json;
 mod keys;
+mod late_functions;
 pub mod loop_stats;
 mod raw_mode;
 mod screen;
 
 use frame::{FrameSize, View};
 use keys::Key;
+use late_functions::LateFunctions;
 use loop_stats::{Loops, Sort, Window};
 use screen::Screen;
 
@@ -37,6 +39,9 @@ Keys: 1, 2, 3 show the last 1, 10, 60 s; s sorts by the next column; q quits.
 
 MISSED: ticks that were not delivered before the next one was due. SLOW: missed ticks that the loop's own work delayed. \
 WORK: the 99th percentile of that work. The last column is the p99 of each second.
+
+The lines below the table name the function that ran during the last late tick of a loop, from samples of the program's stacks \
+(Linux; kernel.perf_event_paranoid <= 2).
 
 Only programs that use the tickmeter library are shown.";
 
@@ -66,7 +71,8 @@ tickmeter: https://github.com/osjitter/osjitter/blob/main/docs/src/watching.md";
 /// Shows the metered loops once, or live until the user quits.
 pub fn run(args: &TopArgs) -> exit::Result<ExitStatus> {
     let meters = MeterReader::new(args.all, MAX_METERS)?;
-    let mut poller = Poller { meters, loops: Loops::default() };
+    let late_functions = LateFunctions::open();
+    let mut poller = Poller { meters, loops: Loops::default(), late_functions };
     poller.poll();
     let view = View { window: args.window, sort: args.sort };
     if args.once {
@@ -82,11 +88,16 @@ pub fn run(args: &TopArgs) -> exit::Result<ExitStatus> {
 struct Poller {
     meters: MeterReader,
     loops: Loops,
+    /// `None` if stacks cannot be sampled.
+    late_functions: Option<LateFunctions>,
 }
 
 impl Poller {
     fn poll(&mut self) {
-        self.loops.record_poll(self.meters.poll(&[]));
+        let poll = self.meters.poll(&[]);
+        let found = self.late_functions.as_mut().map(|functions| functions.record_poll(&poll.read));
+        self.loops.record_poll(poll);
+        self.loops.set_late_functions(found.unwrap_or_default());
     }
 }
 
@@ -112,7 +123,9 @@ fn print_once(args: &TopArgs, mut poller: Poller, view: View) -> exit::Result<Ex
         _ if loops.is_empty() => String::new(),
         _ => {
             let size = FrameSize { columns: columns(), lines: usize::MAX };
-            frame::table(loops, view, size).join("\n") + "\n"
+            let mut lines = frame::table(loops, view, size);
+            lines.extend(frame::function_lines(loops));
+            lines.join("\n") + "\n"
         }
     };
     std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)?;
