@@ -10,6 +10,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tickmeter::{ENV_DIRECTORY, Meter};
 
+#[cfg(target_os = "linux")]
+use crate::osjitter::late_service;
 use crate::osjitter::{Osjitter, send_signal};
 use crate::schema;
 
@@ -145,6 +147,25 @@ fn json_lists_running_meters() {
         Value::Null,
         "no percentile without a tick"
     );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn late_functions_are_named() {
+    let home = tempfile::tempdir().unwrap();
+    let mut service = Command::new(late_service());
+    let mut service = service.env(ENV_DIRECTORY, home.path()).spawn().expect("a service");
+    // A machine without a free CPU may leave no samples of a late tick.
+    let named = (0..10).find_map(|_| {
+        let ran = top(home.path(), &["--format", "json"]).run().exits(0);
+        let document = schema::valid(&ran.stdout, "top.1");
+        document["meters"][0]["late_function"]["function"].as_str().map(str::to_owned)
+    });
+    let _ = service.kill();
+    service.wait().expect("its end");
+    if let Some(function) = named {
+        assert!(function.starts_with("orders::"), "{function}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use files::report::why::LateCode;
 use tickmeter::read::FileId;
 
 use super::*;
@@ -110,6 +111,26 @@ fn ambiguous_names_include_the_process() {
     assert_eq!([starts(120, "pump  "), starts(120, "pump 4711")], [2, 0], "{:#?}", lines(120));
     assert_eq!(label("control-loop", Some(4_711), 8), "con 4711");
     assert_eq!(label("control-loop", None, 8), "control-");
+}
+
+#[test]
+fn frame_names_late_functions() {
+    let mut loops = loops();
+    let code = LateCode {
+        function: "svc::parse".to_owned(),
+        callers: vec!["svc::main".to_owned()],
+        share: 0.98,
+        coverage: 1.0,
+        samples: 30,
+    };
+    let function = LateFunction { lateness: Duration::from_millis(32), code };
+    loops.set_late_functions(vec![(FileId::new(1, 1), function)]);
+    loops.record_poll(MeterPoll { read: Vec::new(), unread: vec![FileId::new(1, 1)] });
+    let view = View { window: Window::Second, sort: Sort::P99 };
+    let size = FrameSize { columns: 80, lines: 24 };
+    let expected = "control-loop: 32.0 ms late, 98 % of it in svc::parse ← svc::main";
+    assert!(screen(&loops, view, &[], size).contains(&expected.to_owned()));
+    assert!(screen(&Loops::default(), view, &[], size).iter().all(|line| !line.contains('←')));
 }
 
 #[test]
