@@ -288,6 +288,14 @@ def measure_flight(run):
     completed.check_returncode()
 
 
+def measure_functions(run):
+    """Makes programs late in known functions, and counts the late ticks for which the function is named."""
+    study = [sys.executable, STUDIES / "late-functions.py", run.command()[0], build_study("late-service")]
+    completed = subprocess.run([*study, run.path("functions.json")], stdout=subprocess.DEVNULL)
+    run.save("functions.json", run.load("functions.json") | {"host": this_machine(), "commit": commit()})
+    completed.check_returncode()
+
+
 RECIPES = {
     "reference": Recipe("tickers at 500 us: table and pictures of the README", compressed_measurement(REFERENCE),
                         tables.reference),
@@ -306,6 +314,8 @@ RECIPES = {
     "settings": Recipe("effect of settings of a user; as root", measure_settings, tables.settings),
     "flight": Recipe("stalls that the flight records of a monitor name, and the cost of recording; as root", measure_flight,
                      tables.flight),
+    "functions": Recipe("late ticks of programs whose function is named; takes four minutes", measure_functions,
+                        tables.functions),
     "osinterval": Recipe("osinterval and other crates; needs strace", measure_osinterval, tables.osinterval,
                          has_short=True),
     "counts": Recipe("one to ten thousand intervals with a shared timer and with one each; takes two minutes",

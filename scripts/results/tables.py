@@ -367,6 +367,22 @@ def settings(run):
     index(run.name, [(f"`{run.name}`", "settings.json")], checkup["host"], "`scripts/results/publish.py settings` as root")
 
 
+def functions(run):
+    result = run.load("functions.json")
+    rows = ["| Late in | Late ticks | Named | Named as the caller of a library | Another function | Pairs | p50 of the program |",
+            "|---|--:|--:|--:|--:|--:|---|"]
+    for program in result["programs"]:
+        low, high = program["p50_ns"]["ci95"]
+        shown = "no difference shown" if low <= 0 <= high else "higher" if low > 0 else "lower"
+        counts = " | ".join(str(program[key]) for key in ("late", "named", "as_caller", "wrong", "pairs"))
+        rows.append(f"| {program['program']} | {counts} | {shown}, {low / 1e3:+.0f} to {high / 1e3:+.0f} us |")
+    put("late functions", "\n".join([*rows, "", f"""Each program was late in functions that are known. A tick without a name has too few samples that agree, or its function is not among
+the five of the report. The last columns compare the median lateness of rounds with and without sampling. The samples cover
+{min(p['coverage'] for p in result['programs']):.0%} to {max(p['coverage'] for p in result['programs']):.0%} of the lateness, at a load average of {result['load average'][0]:.0f}. Source:
+[`functions.json`](results/{run.name}/functions.json), by `scripts/results/publish.py functions`. {machine(result['host'])}."""]))
+    index(run.name, [(f"`{run.name}`", "functions.json")], result["host"], "`scripts/results/publish.py functions`")
+
+
 def flight(run):
     result = run.load("flight.json")
     switch_ns = int(re.search(r"(\d+) ns of CPU time per switch", result["scope"])[1])
