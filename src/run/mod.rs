@@ -23,7 +23,7 @@ use cli::printable::to_printable;
 use cli::terminal;
 use cli::time::format_duration;
 use cli::words::pluralize;
-use cli::wrap::wrap_paragraph;
+use cli::wrap::wrap;
 use engine::machine::{host, tuning};
 use engine::measure::late_watch::LateWatch;
 use engine::measure::load::Loads;
@@ -45,6 +45,7 @@ use crate::run::plan_args::{PlanArgs, ScenarioKeys};
 use crate::run::round_stream::RoundStream;
 use crate::run::settling::{MIN_ROUNDS, Settling};
 use crate::{previous_runs, table_colors, viewer};
+use render::document::terminal::prose_width;
 use render::formats::Format;
 use render::report::{bars, html, svg, table};
 
@@ -95,7 +96,9 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let listener = listener.as_mut().map(|listener| listener as &mut record::RoundListener<'_>);
     let mut report = record::measure(&plan, conditions, &mut loads, &stop, &mut observer, listener);
     report.loads = loads.end();
-    report.settled = observer.settling.as_ref().and_then(Settling::early_end);
+    if let Some(settled) = observer.settling.as_ref().and_then(Settling::early_end) {
+        report.end_settled(settled);
+    }
     observer.view.finish();
     let late = observer.late.map(|late| late.finish(&mut report));
 
@@ -297,7 +300,7 @@ fn format_table(report: &Report, args: &RunArgs, path: &Path) -> String {
         text += &table::render_diagnoses(report, columns);
     }
     if has_prose && let Some(sentence) = previous_runs::compare_with_previous(report, path) {
-        text += &to_printable(&wrap_paragraph(&sentence, columns));
+        text += &to_printable(&wrap(&sentence, prose_width(&text, columns)));
     }
     if args.histogram {
         text += &format!("\n{}", bars::text(report, columns));

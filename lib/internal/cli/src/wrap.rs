@@ -1,15 +1,10 @@
 //! Wrapping of text.
 
-/// Maximum width of a paragraph. Longer lines are hard to follow.
+/// Maximum width of a paragraph without a table next to it. Longer lines are hard to follow.
 pub const MAX_PARAGRAPH_WIDTH: usize = 80;
 
 /// Units, which stay on the line of the number before them.
 const UNITS: [&str; 5] = ["%", "ns", "us", "ms", "s"];
-
-/// Wraps prose for a terminal of `columns` columns.
-pub fn wrap_paragraph(text: &str, columns: usize) -> String {
-    wrap(text, columns.min(MAX_PARAGRAPH_WIDTH))
-}
 
 /// Breaks text at spaces into lines of at most `width` characters.
 ///

@@ -540,6 +540,15 @@ pub const PERCENTILES: [Percentile; 5] = [
 ];
 
 impl Report {
+    /// Records that the run ended early because its answer was settled: the subjects then have all
+    /// their ticks.
+    pub fn end_settled(&mut self, settled: Settled) {
+        self.settled = Some(settled);
+        for subject in self.subjects.iter_mut().filter(|s| s.status == Status::Partial) {
+            subject.status = Status::Measured;
+        }
+    }
+
     /// Whether osjitter measured the numbers, rather than another tool. Only then are the counts of
     /// skipped, coalesced and early ticks known.
     #[must_use]

@@ -1,7 +1,7 @@
 //! Renders a document for a terminal.
 
 use cli::printable::to_printable;
-use cli::wrap::{MAX_PARAGRAPH_WIDTH, wrap, wrap_paragraph};
+use cli::wrap::{MAX_PARAGRAPH_WIDTH, wrap};
 use unicode_width::UnicodeWidthStr;
 
 use crate::document::align::{self, GAP, align_by, stack};
@@ -16,6 +16,11 @@ const MIN_WORDS_WIDTH: usize = 24;
 ///
 /// Blocks are separated by an empty line. A heading is directly above its block.
 pub fn render(document: &Document, columns: usize) -> String {
+    let tables = document.blocks.iter().filter_map(|block| match block {
+        Block::Table(table) => Some(render_table(table, columns)),
+        _ => None,
+    });
+    let prose_width = prose_width(&tables.collect::<String>(), columns);
     let mut text = String::new();
     let mut is_below_heading = true;
     for block in &document.blocks {
@@ -23,22 +28,29 @@ pub fn render(document: &Document, columns: usize) -> String {
         if !text.is_empty() && (is_heading || !is_below_heading) {
             text.push('\n');
         }
-        text += &render_block(block, columns);
+        text += &render_block(block, columns, prose_width);
         is_below_heading = is_heading;
     }
     to_printable(&text)
 }
 
-fn render_block(block: &Block, columns: usize) -> String {
+/// Returns the width of prose next to a rendered table: that of the table, but at least
+/// [`MAX_PARAGRAPH_WIDTH`] if there are as many columns.
+pub fn prose_width(table: &str, columns: usize) -> usize {
+    let table_width = table.lines().map(UnicodeWidthStr::width).max().unwrap_or(0);
+    columns.min(table_width.max(MAX_PARAGRAPH_WIDTH))
+}
+
+fn render_block(block: &Block, columns: usize, prose_width: usize) -> String {
     match block {
         Block::Title(text) | Block::Section(text) => wrap(text, columns),
         Block::Sides(sides) => {
             render_side("A", &sides.base, columns) + &render_side("B", &sides.candidate, columns)
         }
-        Block::Paragraph(text) => wrap_paragraph(text, columns),
-        Block::Notes(notes) => notes.iter().map(|note| wrap_paragraph(note, columns)).collect(),
-        Block::Items(items) => items.iter().map(|item| render_item(item, columns)).collect(),
-        Block::Warning(text) => wrap_paragraph(&format!("warning: {text}"), columns),
+        Block::Paragraph(text) => wrap(text, prose_width),
+        Block::Notes(notes) => notes.iter().map(|note| wrap(note, prose_width)).collect(),
+        Block::Items(items) => items.iter().map(|item| render_item(item, prose_width)).collect(),
+        Block::Warning(text) => wrap(&format!("warning: {text}"), prose_width),
         Block::Table(table) => render_table(table, columns),
         Block::Picture(_) => String::new(),
         Block::Code(text) => format!("{}\n", text.trim_end()),
@@ -52,8 +64,7 @@ fn render_side(side: &str, name: &str, columns: usize) -> String {
 
 /// Renders an entry of a list: its text, its explanation indented below, and its command, which is
 /// not wrapped so that it can be copied.
-fn render_item(item: &Item, columns: usize) -> String {
-    let width = columns.min(MAX_PARAGRAPH_WIDTH);
+fn render_item(item: &Item, width: usize) -> String {
     let mut text = indent(&item.text, ITEM_INDENT, width);
     if let Some(detail) = &item.detail {
         text += &indent(detail, DETAIL_INDENT, width);

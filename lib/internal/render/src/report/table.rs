@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use cli::printable::to_printable;
 use cli::time::{format_interval, format_number, format_time};
 use cli::words::{capitalize, group_digits, or_dash, pluralize, prefix_or_empty};
-use cli::wrap::{wrap, wrap_paragraph};
+use cli::wrap::wrap;
 use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary, Warning};
 
 use crate::document::{Document, Table, terminal};
@@ -77,20 +77,22 @@ fn percentile_parser() -> impl TypedValueParser<Value = Percentile> {
 /// and the warnings. Lines are at most `columns` wide, unless a word is longer.
 pub fn with_summary(report: &Report, args: &TableArgs, columns: usize) -> String {
     let ranking = Ranking::new(report);
-    let mut text = wrap_paragraph(&summary::answer(&ranking), columns);
+    let table = render_table(&ranking, args, columns);
+    let width = terminal::prose_width(&table, columns);
+    let mut text = wrap(&summary::answer(&ranking), width);
     if let Some((word, why)) = fitness::describe_report(report) {
-        text += &wrap_paragraph(&format!("{word}: {why}"), columns);
+        text += &wrap(&format!("{word}: {why}"), width);
     }
     text.push('\n');
-    text += &render_table(&ranking, args, columns);
+    text += &table;
     let details = summary::details(&ranking);
     if !details.is_empty() {
         text.push('\n');
-        text += &wrap_paragraph(&details, columns);
+        text += &wrap(&details, width);
     }
     for warning in describe_warnings(report) {
         text.push('\n');
-        text += &wrap_paragraph(&warning, columns);
+        text += &wrap(&warning, width);
     }
     to_printable(&text) + &render_diagnoses(report, columns)
 }
@@ -138,7 +140,7 @@ pub fn render_reports(reports: &[Report], args: &TableArgs, columns: usize, word
     }
     let mut text = String::new();
     for report in reports {
-        text += &to_printable(&wrap(&origin(report), columns));
+        text += &to_printable(&wrap(&origin(report), terminal::prose_width("", columns)));
         text += &render(report, args, columns);
         text.push('\n');
     }
@@ -209,20 +211,22 @@ fn render_table(ranking: &Ranking<'_>, args: &TableArgs, columns: usize) -> Stri
     let shared = labels(report).shared;
     let shared = if shared.is_empty() { String::new() } else { format!("; {shared}") };
     let title = format!("{} and CPU time per tick{shared}", capitalize(quantity::name(report)));
-    let mut text = wrap(&title, columns) + &terminal::render_table(&table, columns);
+    let rows = terminal::render_table(&table, columns);
+    let width = terminal::prose_width(&rows, columns);
+    let mut text = wrap(&title, width) + &rows;
     if table.cells().any(|cell| cell.starts_with('*')) {
-        text += &wrap(&mark_note(ranking), columns);
+        text += &wrap(&mark_note(ranking), width);
     }
     let mut texts = table.headings().chain(table.cells());
     if texts.any(is_marked) {
-        text.extend(Trust::from_report(report).note().map(|note| wrap(&note, columns)));
+        text.extend(Trust::from_report(report).note().map(|note| wrap(&note, width)));
     }
     if args.sort == Some(Sort::Lateness) && ranking.percentile().is_none() {
         let by = ranking.shown();
-        text += &wrap(&format!("sorted by {by}, which is unreliable"), columns);
+        text += &wrap(&format!("sorted by {by}, which is unreliable"), width);
     }
     for note in notes(report) {
-        text += &wrap(&note, columns);
+        text += &wrap(&note, width);
     }
     text
 }
