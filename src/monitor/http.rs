@@ -22,6 +22,19 @@ const MAX_DISCARDED_BYTES: usize = 64 << 10;
 /// Pause after a failed accept, for example if the process is out of file descriptors.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The content of the pages of a monitor.
+pub trait Pages: Send + Sync + 'static {
+    /// Returns the body of `/metrics`.
+    fn metrics(&self, format: ExpositionFormat) -> Vec<u8>;
+
+    /// Returns an error with the reason if the monitor should be restarted: `/healthz`.
+    fn check_health(&self) -> Result<(), String>;
+
+    /// Returns an error with the reason if the monitor does not do all that it was started for:
+    /// `/-/ready`.
+    fn check_readiness(&self) -> Result<(), String>;
+}
+
 /// Parses an address to listen on. `9891` and `:9891` accept connections from this machine only,
 /// `0.0.0.0:9891` from all.
 pub fn parse_address(text: &str) -> Result<SocketAddr, AddressError> {
@@ -70,19 +83,13 @@ impl Server {
     }
 
     /// Serves requests on background threads until the process ends.
-    pub fn serve(
-        self,
-        page: impl Fn(ExpositionFormat) -> Vec<u8> + Send + Sync + 'static,
-    ) -> io::Result<()> {
-        let accept = move || accept_connections(&self.listener, &Arc::new(page));
+    pub fn serve(self, pages: impl Pages) -> io::Result<()> {
+        let accept = move || accept_connections(&self.listener, &Arc::new(pages));
         std::thread::Builder::new().name("listen".to_owned()).spawn(accept).map(drop)
     }
 }
 
-fn accept_connections<P>(listener: &TcpListener, page: &Arc<P>)
-where
-    P: Fn(ExpositionFormat) -> Vec<u8> + Send + Sync + 'static,
-{
+fn accept_connections(listener: &TcpListener, pages: &Arc<impl Pages>) {
     let open = OpenConnections::default();
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
@@ -95,8 +102,8 @@ where
         };
         // Without room, the connection is closed; a scraper retries.
         let Some(connection) = open.add(stream) else { continue };
-        let page = Arc::clone(page);
-        let respond = move || drop(exchange(&connection.0, &*page));
+        let pages = Arc::clone(pages);
+        let respond = move || drop(exchange(&connection.0, &*pages));
         let _ = std::thread::Builder::new().name("scrape".to_owned()).spawn(respond);
     }
 }
@@ -178,13 +185,13 @@ impl Write for TimedStream<'_> {
     }
 }
 
-fn exchange(connection: &Connection, page: &dyn Fn(ExpositionFormat) -> Vec<u8>) -> io::Result<()> {
+fn exchange(connection: &Connection, pages: &dyn Pages) -> io::Result<()> {
     let stream = &connection.stream;
     let mut timed = TimedStream { stream, created: tach::Instant::now(), timeout: HEAD_TIMEOUT };
     let Some(request) = read_request(&mut timed)? else { return Ok(()) };
     connection.is_idle.store(false, Ordering::Relaxed);
     let response = match &request {
-        Request::Head(head) => respond(head, page).to_bytes(head.starts_with(b"HEAD ")),
+        Request::Head(head) => respond(head, pages).to_bytes(head.starts_with(b"HEAD ")),
         Request::TooLong => {
             let status = "431 Request Header Fields Too Large";
             Response::text(status, "The request header is too long.\n").to_bytes(false)
@@ -270,7 +277,7 @@ impl Response {
 }
 
 /// Returns the response to a request, given its header.
-fn respond(head: &[u8], page: &dyn Fn(ExpositionFormat) -> Vec<u8>) -> Response {
+fn respond(head: &[u8], pages: &dyn Pages) -> Response {
     let malformed = || Response::text("400 Bad Request", "Expected HTTP/1.1.\n");
     let Ok(head) = std::str::from_utf8(head) else { return malformed() };
     let mut lines = head.split("\r\n");
@@ -289,10 +296,22 @@ fn respond(head: &[u8], page: &dyn Fn(ExpositionFormat) -> Vec<u8>) -> Response 
             let ranges: Vec<&str> = accept.map(|(_, ranges)| ranges).collect();
             let format = ExpositionFormat::negotiate(&ranges.join(","));
             let content_type = format.content_type();
-            Response { status: "200 OK", content_type, body: page(format) }
+            Response { status: "200 OK", content_type, body: pages.metrics(format) }
         }
-        Some("/") => Response::text("200 OK", "osjitter monitor: the metrics are at /metrics\n"),
+        Some("/healthz") => check_response(pages.check_health()),
+        Some("/-/ready") => check_response(pages.check_readiness()),
+        Some("/") => Response::text(
+            "200 OK",
+            "osjitter monitor: the metrics are at /metrics, its state at /healthz and /-/ready\n",
+        ),
         _ => Response::text("404 Not Found", "The metrics are at /metrics.\n"),
+    }
+}
+
+fn check_response(state: Result<(), String>) -> Response {
+    match state {
+        Ok(()) => Response::text("200 OK", "ok\n"),
+        Err(reason) => Response::text("503 Service Unavailable", &format!("{reason}\n")),
     }
 }
 
@@ -314,14 +333,35 @@ mod tests {
         }
     }
 
+    /// Pages of a monitor that is alive and cannot write its log.
+    struct TestPages;
+
+    impl Pages for TestPages {
+        fn metrics(&self, format: ExpositionFormat) -> Vec<u8> {
+            format!("{format:?}\n").into_bytes()
+        }
+
+        fn check_health(&self) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn check_readiness(&self) -> Result<(), String> {
+            Err("the disk is full".to_owned())
+        }
+    }
+
     #[test]
     fn requests_get_the_expected_status() {
-        let page = |format: ExpositionFormat| format!("{format:?}\n").into_bytes();
-        let status = |head: &str| respond(head.as_bytes(), &page).status.split(' ').next().unwrap();
+        let status =
+            |head: &str| respond(head.as_bytes(), &TestPages).status.split(' ').next().unwrap();
         for (head, expected) in [
             ("GET /metrics HTTP/1.1", "200"),
             ("GET /metrics?x=1 HTTP/1.0\r\nHost: a", "200"),
             ("GET / HTTP/1.1", "200"),
+            ("GET /healthz HTTP/1.1\r\nHost: a", "200"),
+            ("HEAD /healthz HTTP/1.1", "200"),
+            ("GET /-/ready HTTP/1.1", "503"),
+            ("POST /-/ready HTTP/1.1", "405"),
             ("GET /other HTTP/1.1", "404"),
             ("POST /metrics HTTP/1.1", "405"),
             ("GET /metrics", "400"),
@@ -330,6 +370,8 @@ mod tests {
         ] {
             assert_eq!(status(head), expected, "{head}");
         }
+        let response = respond(b"GET /-/ready HTTP/1.1", &TestPages);
+        assert_eq!(response.body, b"the disk is full\n");
     }
 
     /// A reader that is interrupted before each part.
@@ -388,9 +430,8 @@ mod tests {
 
     #[test]
     fn repeated_accept_headers_are_joined() {
-        let page = |format: ExpositionFormat| format!("{format:?}\n").into_bytes();
         let head = b"GET /metrics HTTP/1.1\r\naccept: text/plain;q=0.1\r\nAccept: application/openmetrics-text;q=0.5";
-        let response = respond(head, &page);
+        let response = respond(head, &TestPages);
         assert_eq!(
             (response.content_type, &response.body[..]),
             (ExpositionFormat::OpenMetrics.content_type(), &b"OpenMetrics\n"[..])
@@ -400,7 +441,7 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_requests_do_not_panic(head in prop::collection::vec(any::<u8>(), 0..200)) {
-            respond(&head, &|_| Vec::new());
+            respond(&head, &TestPages);
         }
     }
 }

@@ -26,8 +26,9 @@ use engine::scenario::draw_seed;
 
 use crate::meters::MeterReader;
 use crate::monitor::args::MonitorArgs;
+use crate::monitor::exposition::ExpositionFormat;
 use crate::monitor::flight_watch::FlightWatch;
-use crate::monitor::http::Server;
+use crate::monitor::http::{Pages, Server};
 use crate::monitor::log::Log;
 use crate::monitor::session::{ClosedInterval, MAX_FILES, Session};
 use crate::monitor::setup::{Setup, select_probes};
@@ -81,8 +82,7 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     announce(args, &session, server.as_ref());
     let session = Arc::new(Mutex::new(session));
     if let Some(server) = server {
-        let scraped = Arc::clone(&session);
-        let serving = server.serve(move |format| lock(&scraped).scrape(format));
+        let serving = server.serve(SessionPages(Arc::clone(&session)));
         serving.map_err(|e| Error::measure(format!("cannot serve metrics: {e}")))?;
     }
 
@@ -91,7 +91,7 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     // The server's threads keep the session alive until the process ends.
     let mut session = lock(&session);
     session.stop_probes();
-    let (closed, lost) = (session.intervals_closed(), session.intervals_lost);
+    let (closed, lost) = (session.intervals_closed(), session.intervals_lost());
     let closed = pluralize(closed, "interval");
     let unchecked = session.incomplete_intervals();
     if unchecked > 0 {
@@ -169,7 +169,9 @@ fn until_boundary(interval: Duration) -> Duration {
 /// counted as lost.
 fn write_interval(session: &Mutex<Session>, log: &mut Log, closed: &ClosedInterval) {
     let ClosedInterval { start, rows, breaches, flights } = closed;
-    match log.write(start, rows, breaches.as_deref()) {
+    let written = log.write(start, rows, breaches.as_deref());
+    lock(session).record_write(written.as_ref().map(drop).map_err(ToString::to_string));
+    match written {
         Ok(_) if flights.is_empty() => {}
         // If the disk is full now, the interval is kept without its flight records.
         Ok(interval) => match log.write_flights(&interval, flights) {
@@ -185,15 +187,30 @@ fn write_interval(session: &Mutex<Session>, log: &mut Log, closed: &ClosedInterv
             }
         },
         Err(error) => {
-            let mut session = lock(session);
-            session.intervals_lost += 1;
-            session.flights_lost += flights.len() as u64;
+            lock(session).flights_lost += flights.len() as u64;
             note(false, &format!("the interval of {start} is lost: {error}"));
         }
     }
     // In either case: old intervals may be why the disk is full.
     for warning in log.remove_old_intervals(SystemTime::now()) {
         note(false, &warning);
+    }
+}
+
+/// The pages of a session, which its server reads from other threads.
+struct SessionPages(Arc<Mutex<Session>>);
+
+impl Pages for SessionPages {
+    fn metrics(&self, format: ExpositionFormat) -> Vec<u8> {
+        lock(&self.0).scrape(format)
+    }
+
+    fn check_health(&self) -> Result<(), String> {
+        lock(&self.0).check_health()
+    }
+
+    fn check_readiness(&self) -> Result<(), String> {
+        lock(&self.0).check_readiness()
     }
 }
 

@@ -43,6 +43,9 @@ pub const MAX_FILES: usize = MAX_LOOPS;
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum time between two polls that keeps the budget.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(80);
+/// Maximum time without a turn of the main thread, which has one at least every 50 ms. A disk may
+/// keep it waiting.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Maximum number of messages about unreadable files and directories.
 const MAX_REPORTED_FAULTS: usize = 1_000;
 /// Maximum age of the data in a scrape, unless polls are expensive. More frequent scrapes do not cause
@@ -106,6 +109,8 @@ pub struct Session {
     /// Messages about files and directories that could not be read.
     reported_faults: Vec<String>,
     last_poll: tach::Instant,
+    /// When the main thread last polled or closed an interval, or found nothing to do.
+    last_turn: tach::Instant,
     poll_interval: StretchedPeriod,
     /// CPU time of the last poll.
     poll_cost: Duration,
@@ -123,7 +128,9 @@ pub struct Session {
     stretches: u64,
     probes_ended: u64,
     intervals_closed: u64,
-    pub intervals_lost: u64,
+    intervals_lost: u64,
+    /// Reason why the last interval could not be written.
+    lost_interval: Option<String>,
     flight: Option<FlightWatch>,
     pub flights_written: u64,
     pub flights_lost: u64,
@@ -158,6 +165,7 @@ impl Session {
             meters,
             reported_faults: Vec::new(),
             last_poll: interval.at,
+            last_turn: interval.at,
             poll_interval,
             poll_cost: Duration::ZERO,
             rendered: Vec::new(),
@@ -169,6 +177,7 @@ impl Session {
             probes_ended: 0,
             intervals_closed: 0,
             intervals_lost: 0,
+            lost_interval: None,
             flight,
             flights_written: 0,
             flights_lost: 0,
@@ -220,8 +229,35 @@ impl Session {
         self.accumulator.meter_count()
     }
 
+    pub fn intervals_lost(&self) -> u64 {
+        self.intervals_lost
+    }
+
+    /// Records whether a closed interval could be written.
+    pub fn record_write(&mut self, result: Result<(), String>) {
+        self.intervals_lost += u64::from(result.is_err());
+        self.lost_interval = result.err();
+    }
+
+    /// Returns an error if the main thread of the monitor does not continue.
+    pub fn check_health(&self) -> Result<(), String> {
+        let pause = self.last_turn.elapsed();
+        if pause > MAX_PAUSE {
+            return Err(format!("no turn for {}", format_duration(pause.as_secs_f64())));
+        }
+        Ok(())
+    }
+
+    /// Returns an error if the monitor is not healthy, or could not write its last interval.
+    pub fn check_readiness(&self) -> Result<(), String> {
+        self.check_health()?;
+        let lost = self.lost_interval.as_ref();
+        lost.map_or(Ok(()), |reason| Err(format!("the last interval is lost: {reason}")))
+    }
+
     /// Polls if the last poll is too long ago.
     pub fn poll_if_due(&mut self) {
+        self.last_turn = tach::Instant::now();
         if self.last_poll.elapsed() >= self.poll_interval.period() {
             self.poll();
         }
@@ -320,6 +356,7 @@ impl Session {
 
     /// Ends the interval and opens the next one.
     pub fn close_interval(&mut self) -> ClosedInterval {
+        self.last_turn = tach::Instant::now();
         self.poll();
         // The ticks, the CPU time and the length of the interval end here.
         let now = IntervalStart::now(self.flight.as_ref());

@@ -255,6 +255,8 @@ fn requests_get_the_expected_response() {
     for (request, status) in [
         ("GET /metrics HTTP/1.1\r\n\r\n", "200"),
         ("GET /metrics HTTP/1.1\r\nAccept: application/unheard-of; a=\"b, */*;q\r\n\r\n", "200"),
+        ("GET /healthz HTTP/1.1\r\n\r\n", "200"),
+        ("GET /-/ready HTTP/1.1\r\n\r\n", "200"),
         ("GET /other HTTP/1.1\r\n\r\n", "404"),
         ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
         ("hello\r\n\r\n", "400"),
@@ -442,17 +444,26 @@ fn unchecked_limits_do_not_pass() {
 fn monitor_survives_a_vanished_disk() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
-    let mut running =
-        start(home.path(), &["--interval", "1s", "--no-meters", "--log", log.to_str().unwrap()]);
+    let args = ["--interval", "1s", "--no-meters", "--listen", "0", "--log", log.to_str().unwrap()];
+    let mut running = start(home.path(), &args);
+    let address = metrics_address(&mut running);
+    let responds = |path: &str, status: &str| {
+        let response = send(&address, &format!("GET {path} HTTP/1.1\r\n\r\n"));
+        response.starts_with(&format!("HTTP/1.1 {status} ")).then_some(())
+    };
     wait_for(|| files(&log, ".bins.csv").first().cloned());
+    wait_for(|| responds("/-/ready", "200"));
     std::fs::rename(&log, home.path().join("gone")).unwrap();
     let line = running.says(" is lost: ");
     assert!(line.starts_with("the interval of 20"), "{line}");
     assert!(!log.exists(), "a vanished log directory is not recreated");
+    wait_for(|| responds("/-/ready", "503"));
+    assert!(responds("/healthz", "200").is_some(), "a new process would not help");
     // When the disk is back, further intervals are written.
     std::fs::rename(home.path().join("gone"), &log).unwrap();
     let files_before = files(&log, ".bins.csv").len();
     wait_for(|| (files(&log, ".bins.csv").len() > files_before).then_some(()));
+    wait_for(|| responds("/-/ready", "200"));
     running.signal(Signal::TERM);
     let ran = running.ends().exits(4);
     assert!(ran.stderr.contains(" could not be written"), "{}", ran.stderr);

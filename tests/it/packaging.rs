@@ -140,6 +140,9 @@ fn deployed_monitors_bound_their_logs() {
     let volume = setting("sizeLimit:").strip_suffix("Mi").expect("a size in MiB");
     let volume_bytes = volume.parse::<u64>().expect("a size") << 20;
     assert!(max_log_bytes(&args) * 5 / 4 <= volume_bytes, "{args:?} in {volume} MiB");
+    let paths: Vec<&str> =
+        manifest.lines().filter_map(|line| line.trim().strip_prefix("path: /")).collect();
+    assert_eq!(paths, ["healthz", "-/ready"], "its probes");
 }
 
 /// Returns a manifest of the repository as a table.
