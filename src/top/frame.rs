@@ -45,11 +45,32 @@ const COLUMNS: [Column; 7] = [
     Column { heading: "WORK", width: 7, format: |l, w| format_ns(l.stats(w).work.quantile(0.99)) },
 ];
 
+/// The meaning of the keys and columns.
+const HELP: [&str; 15] = [
+    "KEY     MEANING",
+    "1 2 3   show the last 1, 10 or 60 s",
+    "s       sort by the next column; the heading of the current one begins with *",
+    "?       show or hide this help",
+    "q       quit; so do Esc and Ctrl-C",
+    "",
+    "METER   name of the loop, with its process if several have the name",
+    "PERIOD  time from one deadline to the next",
+    "P50     median lateness; P99: exceeded by 1 % of the ticks; MAX: highest",
+    "MISSED  ticks that were not delivered before the next one was due",
+    "SLOW    missed ticks that the loop's own work delayed",
+    "WORK    99th percentile of that work",
+    "P99/s   p99 of each second, scaled to the highest; a gap has no tick",
+    "",
+    "… replaces the middle of a long name",
+];
+
 /// The window and order that the user selected.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     pub window: Window,
     pub sort: Sort,
+    /// Whether the meaning of the keys and columns is shown instead of the loops.
+    pub has_help: bool,
 }
 
 /// Size of a terminal.
@@ -64,10 +85,12 @@ pub fn screen(loops: &Loops, view: View, faults: &[String], size: FrameSize) -> 
     let count = loops.iter().count();
     let metered_loops = pluralize(count, "metered loop");
     let mut lines = vec![format!("{metered_loops}, the last {}", value_name(&view.window))];
-    let mut footer = function_lines(loops);
+    let mut footer = if view.has_help { Vec::new() } else { function_lines(loops) };
     footer.truncate(MAX_FUNCTIONS);
     footer.extend(footer_lines(faults));
-    if count == 0 {
+    if view.has_help {
+        lines.extend(HELP.map(str::to_owned));
+    } else if count == 0 {
         lines.push("none is running as this user; see osjitter top --help".to_owned());
     } else {
         let table_lines = size.lines.saturating_sub(footer.len() + 1);
@@ -98,7 +121,7 @@ fn footer_lines(faults: &[String]) -> Vec<String> {
     if faults.len() > MAX_FAULTS {
         lines.push(format!("and {} more that cannot be read", faults.len() - MAX_FAULTS));
     }
-    lines.push("1 2 3 window  s sort  q quit".to_owned());
+    lines.push("1 2 3 window  s sort  ? help  q quit".to_owned());
     lines
 }
 
@@ -182,7 +205,7 @@ impl<'a> TableLayout<'a> {
         if self.has_program {
             let snapshot = &metered.snapshot;
             let program = format!("{} {}", snapshot.pid, to_printable_line(&snapshot.program));
-            text += &format!("  {:PROGRAM_WIDTH$}", truncate(&program, PROGRAM_WIDTH));
+            text += &format!("  {:PROGRAM_WIDTH$}", elide(&program, PROGRAM_WIDTH));
         }
         text
     }
@@ -203,10 +226,10 @@ fn total_width(columns: &[Column]) -> usize {
     columns.iter().map(|column| column.width + 1).sum()
 }
 
-/// Formats a meter's name and process. If there are too few columns, the name is truncated.
+/// Formats a meter's name and process. If there are too few columns, the name is elided.
 fn label(name: &str, pid: Option<u32>, columns: usize) -> String {
     let process = pid.map_or_else(String::new, |pid| format!(" {pid}"));
-    truncate(&to_printable_line(name), columns.saturating_sub(process.len())) + &process
+    elide(&to_printable_line(name), columns.saturating_sub(process.len())) + &process
 }
 
 /// Renders the p99 of the last seconds, scaled from zero to their maximum, with a gap for each
@@ -243,6 +266,19 @@ fn format_count(n: u64) -> String {
         10_000_000..10_000_000_000 => format!("{}M", n / 1_000_000),
         _ => ">10G".to_owned(),
     }
+}
+
+/// Replaces the middle of a text that has more than `columns` characters: names of loops and
+/// programs differ at their ends.
+fn elide(text: &str, columns: usize) -> String {
+    let length = text.chars().count();
+    if length <= columns {
+        return text.to_owned();
+    }
+    let Some(kept) = columns.checked_sub(1) else { return String::new() };
+    let end = kept / 2;
+    let start: String = text.chars().take(kept - end).collect();
+    start + "…" + &text.chars().skip(length - end).collect::<String>()
 }
 
 fn truncate(text: &str, columns: usize) -> String {

@@ -12,6 +12,8 @@ pub enum Key {
     Suspend,
     Sort,
     Window(Window),
+    /// Show or hide what the keys and columns mean.
+    Help,
 }
 
 impl Key {
@@ -19,6 +21,7 @@ impl Key {
         match key {
             'q' => Some(Self::Quit),
             's' => Some(Self::Sort),
+            '?' | 'h' => Some(Self::Help),
             '1' => Some(Self::Window(Window::Second)),
             '2' => Some(Self::Window(Window::TenSeconds)),
             '3' => Some(Self::Window(Window::Minute)),
@@ -169,6 +172,7 @@ mod terminal {
             assert_eq!(decode(&[b"s1xq"]), [Key::Sort, window, Key::Quit]);
             assert_eq!(decode(&[b"\x03", b"\x04", b"\x1b"]), [Key::Quit; 3]);
             assert_eq!(decode(&[b"\x1a"]), [Key::Suspend]);
+            assert_eq!(decode(&[b"?h"]), [Key::Help; 2]);
             assert_eq!(decode(&[b"\x1b[A", b"\x1b[15~", b"\x1bOQ", b"\x1bs"]), []);
             assert_eq!(decode(&[b"\x1b[1", b";5", b"As"]), [Key::Sort], "a divided sequence");
             assert_eq!(decode(&["é\u{1b}[1;2qs".as_bytes()]), [Key::Sort]);

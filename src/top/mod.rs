@@ -35,7 +35,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 const KEYS: &str = "\
-Keys: 1, 2, 3 show the last 1, 10, 60 s; s sorts by the next column; q quits.
+Keys: 1, 2, 3 show the last 1, 10, 60 s; s sorts by the next column; ? shows this help; q quits.
 
 MISSED: ticks that were not delivered before the next one was due. SLOW: missed ticks that the loop's own work delayed. \
 WORK: the 99th percentile of that work. The last column is the p99 of each second.
@@ -74,7 +74,7 @@ pub fn run(args: &TopArgs) -> exit::Result<ExitStatus> {
     let late_functions = LateFunctions::open();
     let mut poller = Poller { meters, loops: Loops::default(), late_functions };
     poller.poll();
-    let view = View { window: args.window, sort: args.sort };
+    let view = View { window: args.window, sort: args.sort, has_help: false };
     if args.once {
         return print_once(args, poller, view);
     }
@@ -152,6 +152,7 @@ fn show_live(mut poller: Poller, mut view: View) -> exit::Result<ExitStatus> {
             Ok(Some(Key::Quit)) => break,
             Ok(Some(Key::Suspend)) => screen.suspend().map_err(Error::from_stdout)?,
             Ok(Some(Key::Window(window))) => view.window = window,
+            Ok(Some(Key::Help)) => view.has_help = !view.has_help,
             Ok(Some(Key::Sort)) => view.sort = view.sort.next(),
             Ok(None) => {}
             // The user has closed the terminal.

@@ -66,7 +66,12 @@ fn draw(columns: usize, lines: usize, window: Window, sort: Sort) -> String {
         "{} is not a meter's file",
         Path::new("/dev/shm/tickmeter-0/x.tickmeter").display()
     )];
-    let frame = screen(&loops, View { window, sort }, &faults, FrameSize { columns, lines });
+    let frame = screen(
+        &loops,
+        View { window, sort, has_help: false },
+        &faults,
+        FrameSize { columns, lines },
+    );
     assert!(
         frame.len() <= lines && frame.iter().all(|line| line.chars().count() <= columns),
         "{frame:#?}"
@@ -102,15 +107,33 @@ fn ambiguous_names_include_the_process() {
     };
     let names = [(0, "pump"), (1, "pump"), (2, "valve")];
     loops.record_poll(poll(names.map(polled).into()));
-    let view = View { window: Window::Second, sort: Sort::Name };
+    let view = View { window: Window::Second, sort: Sort::Name, has_help: false };
     let lines = |columns| table(&loops, view, FrameSize { columns, lines: 9 });
     let starts =
         |columns, start: &str| lines(columns).iter().filter(|line| line.starts_with(start)).count();
     assert_eq!([starts(80, "pump 4711 "), starts(80, "valve  ")], [2, 1], "{:#?}", lines(80));
     // A wide terminal has a column for the process; on a narrow one the name is truncated.
     assert_eq!([starts(120, "pump  "), starts(120, "pump 4711")], [2, 0], "{:#?}", lines(120));
-    assert_eq!(label("control-loop", Some(4_711), 8), "con 4711");
-    assert_eq!(label("control-loop", None, 8), "control-");
+    assert_eq!(label("control-loop", Some(4_711), 8), "c…p 4711");
+    assert_eq!(label("control-loop", None, 8), "cont…oop");
+}
+
+#[test]
+fn long_names_keep_both_ends() {
+    let elided = [0, 1, 2, 5, 9, 10].map(|columns| elide("worker-é01", columns));
+    assert_eq!(elided, ["", "…", "w…", "wo…01", "work…-é01", "worker-é01"]);
+}
+
+#[test]
+fn help_explains_every_column() {
+    let view = View { window: Window::Second, sort: Sort::P99, has_help: true };
+    let frame = screen(&loops(), view, &[], FrameSize { columns: 80, lines: 24 });
+    let text = frame.join("\n");
+    for word in COLUMNS.map(|column| column.heading).into_iter().chain(["METER", "P99/s", "? help"])
+    {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(!text.contains("control-loop"), "{text}");
 }
 
 #[test]
@@ -126,7 +149,7 @@ fn frame_names_late_functions() {
     let function = LateFunction { lateness: Duration::from_millis(32), code };
     loops.set_late_functions(vec![(FileId::new(1, 1), function)]);
     loops.record_poll(MeterPoll { read: Vec::new(), unread: vec![FileId::new(1, 1)] });
-    let view = View { window: Window::Second, sort: Sort::P99 };
+    let view = View { window: Window::Second, sort: Sort::P99, has_help: false };
     let size = FrameSize { columns: 80, lines: 24 };
     let expected = "control-loop: 32.0 ms late, 98 % of it in svc::parse ← svc::main";
     assert!(screen(&loops, view, &[], size).contains(&expected.to_owned()));
@@ -135,7 +158,7 @@ fn frame_names_late_functions() {
 
 #[test]
 fn empty_frame_mentions_help() {
-    let view = View { window: Window::Second, sort: Sort::P99 };
+    let view = View { window: Window::Second, sort: Sort::P99, has_help: false };
     let frame = screen(&Loops::default(), view, &[], FrameSize { columns: 80, lines: 24 });
     assert!(frame.iter().any(|line| line.contains("--help")), "{frame:?}");
 }
