@@ -42,7 +42,7 @@ use crate::bench::timeout::file::{
 #[command(after_help = "\
 Variants:  control, timeout, sleep, reused-sleep, reused-boxed-sleep, idle-timeout,
            idle-timeout-slack
-Clocks:    tokio, tach; quanta in a build with that feature
+Clocks:    tokio, tach, quanta
 Workloads: channel-multi-thread, channel-current-thread, rearm, ready, pending, moved, timers,
            expired, fire
 

@@ -46,7 +46,7 @@ impl Variant {
                 Some("quanta states no error bound, without which it might fire early")
             }
             (_, Clock::Quanta) if cfg!(not(feature = "quanta")) => Some(
-                "this binary was built without the feature quanta (cargo build --release --features quanta)",
+                "this binary was built without the feature quanta, which is a default one",
             ),
             _ => None,
         }
