@@ -1,5 +1,6 @@
 //! Runs timers of tokio and of this crate in step, on a clock that is paused at any time: each call
-//! has the same result and wakes the same tasks before it returns.
+//! has the same result and wakes the same tasks before it returns. On a clock that is also resumed,
+//! both follow one model, since real time passes between two calls.
 #![cfg(feature = "interval")]
 
 #[path = "../src/test_waker.rs"]
@@ -65,6 +66,9 @@ macro_rules! impl_for_interval {
 impl_for_interval!(tokio::time::Interval);
 impl_for_interval!(osinterval::OsInterval);
 
+/// Period of the intervals.
+const PERIOD: Duration = Duration::from_micros(1_300);
+
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Sleep,
@@ -110,7 +114,7 @@ struct Pair {
 
 impl Pair {
     fn new(kind: Kind, deadline: Instant, group: &IntervalGroup) -> Self {
-        let period = Duration::from_micros(1_300);
+        let period = PERIOD;
         let sleep = || Side::new(Box::pin(tokio::time::sleep_until(deadline)));
         let interval = || Side::new(tokio::time::interval_at(deadline, period));
         let (ours, theirs) = match kind {
@@ -226,6 +230,126 @@ fn later_paused_timers_run_in_step() {
         let pause_at = all.len();
         all.extend(steps);
         runtime.block_on(run(all, pause_at));
+    });
+}
+
+/// A step with a clock that is paused and resumed.
+#[derive(Clone, Debug)]
+enum ClockStep {
+    Timer(Step),
+    /// Pauses the running clock, or resumes the paused one.
+    Toggle,
+}
+
+/// A timer with the state that the model expects.
+struct ModelledTimer {
+    side: Side,
+    deadline: Instant,
+    /// Number of wakes at the last poll, if the timer was pending then.
+    waits_since: Option<usize>,
+}
+
+impl ModelledTimer {
+    fn new(side: Side, deadline: Instant) -> Self {
+        Self { side, deadline, waits_since: None }
+    }
+
+    /// Polls the timer: it is not early, and an interval reports its deadline.
+    fn poll(&mut self) {
+        let result = self.side.poll();
+        let now = Instant::now();
+        let Poll::Ready(tick) = result else {
+            self.waits_since = Some(self.side.waker.wake_count());
+            return;
+        };
+        assert!(now >= self.deadline, "ready {:?} early", self.deadline - now);
+        if let Some(tick) = tick {
+            assert_eq!(tick, self.deadline);
+            self.deadline += PERIOD;
+        }
+        self.waits_since = None;
+    }
+
+    fn reset(&mut self, deadline: Instant) {
+        self.side.timer.reset(deadline);
+        self.deadline = deadline;
+    }
+
+    /// Polls the timer as its task does, which runs only if it was woken.
+    fn poll_if_woken(&mut self) {
+        if self.waits_since.is_some_and(|wakes| self.side.waker.wake_count() > wakes) {
+            self.poll();
+        }
+    }
+}
+
+/// Runs the steps, with times in microseconds. In the end, every waiting timer wakes its task.
+async fn run_with_resumes(steps: Vec<ClockStep>) {
+    /// A hundred times as many as the longest wait needs.
+    const MAX_TURNS: usize = 5_000;
+    let start = Instant::now();
+    let group = IntervalGroup::builder().resolution(Duration::from_nanos(1)).build().unwrap();
+    let mut timers: Vec<ModelledTimer> = Vec::new();
+    let mut is_paused = false;
+    for step in steps {
+        let at = |time: u64| start + Duration::from_micros(time);
+        let count = timers.len().max(1);
+        match step {
+            ClockStep::Toggle => {
+                if is_paused {
+                    tokio::time::resume();
+                } else {
+                    tokio::time::pause();
+                }
+                is_paused = !is_paused;
+            }
+            ClockStep::Timer(Step::Create(kind, time)) => {
+                let Pair { ours, theirs } = Pair::new(kind, at(time), &group);
+                timers.extend([ours, theirs].map(|side| ModelledTimer::new(side, at(time))));
+            }
+            ClockStep::Timer(Step::Advance(time)) if is_paused => {
+                tokio::time::advance(Duration::from_micros(time)).await;
+            }
+            ClockStep::Timer(Step::Advance(time) | Step::Leap(time)) => {
+                tokio::time::sleep(Duration::from_micros(time)).await;
+            }
+            ClockStep::Timer(Step::Poll(nth)) => {
+                timers.get_mut(nth % count).into_iter().for_each(ModelledTimer::poll);
+            }
+            ClockStep::Timer(Step::Reset(nth, time)) => {
+                timers.get_mut(nth % count).into_iter().for_each(|timer| timer.reset(at(time)));
+            }
+            ClockStep::Timer(Step::Drop(nth)) => {
+                if !timers.is_empty() {
+                    let Side { timer, waker } = timers.swap_remove(nth % count).side;
+                    drop(timer);
+                    assert_eq!(Arc::strong_count(&waker), 1);
+                }
+            }
+        }
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..MAX_TURNS {
+        timers.iter_mut().for_each(ModelledTimer::poll_if_woken);
+        if timers.iter().all(|timer| timer.waits_since.is_none()) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_micros(500)).await;
+    }
+    panic!("a task was never woken; the clock is paused: {is_paused}");
+}
+
+/// The clock is paused and resumed at any time.
+#[test]
+fn resumed_timers_follow_the_model() {
+    let step = prop_oneof![
+        6 => step().prop_map(ClockStep::Timer),
+        1 => Just(ClockStep::Toggle),
+    ];
+    let steps = proptest::collection::vec(step, 1..60);
+    proptest!(|(steps in steps)| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(run_with_resumes(steps));
     });
 }
 
