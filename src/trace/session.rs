@@ -125,7 +125,8 @@ pub fn open_tracer() -> exit::Result<Tracer> {
 fn now_ns() -> exit::Result<i64> {
     let pair = os::monotonic_pair()
         .map_err(|e| Error::measure(format!("cannot read the kernel's clock: {e}")))?;
-    Ok(i64::try_from(pair.1).unwrap_or(i64::MAX))
+    let process_ns = i64::try_from(pair.1).unwrap_or(i64::MAX);
+    Ok(process_ns.saturating_sub(os::clock_offsets().monotonic_ns))
 }
 
 /// The start of a tracing window, or its end.

@@ -265,6 +265,39 @@ pub fn monotonic_pair() -> io::Result<(Instant, u64)> {
     Ok((kernel_ns.at, kernel_ns.value?))
 }
 
+/// By how much the clocks of this process are ahead of those of the kernel, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockOffsets {
+    pub monotonic_ns: i64,
+    pub boottime_ns: i64,
+}
+
+/// Returns the offsets of the time namespace of this process. The kernel stamps its records with
+/// clocks that have no offset.
+pub fn clock_offsets() -> ClockOffsets {
+    // A kernel without time namespaces has no such file.
+    std::fs::read_to_string("/proc/self/timens_offsets")
+        .map_or_else(|_| ClockOffsets::default(), |text| ClockOffsets::parse(&text))
+}
+
+impl ClockOffsets {
+    /// Parses lines of a clock, its seconds and its nanoseconds, of which only the seconds can be
+    /// negative.
+    fn parse(text: &str) -> Self {
+        let offset_ns = |clock: &str| {
+            let mut fields =
+                text.lines().find_map(|line| line.strip_prefix(clock))?.split_whitespace();
+            let seconds: i64 = fields.next()?.parse().ok()?;
+            let nanoseconds: i64 = fields.next()?.parse().ok()?;
+            seconds.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
+        };
+        Self {
+            monotonic_ns: offset_ns("monotonic").unwrap_or(0),
+            boottime_ns: offset_ns("boottime").unwrap_or(0),
+        }
+    }
+}
+
 /// Sleeps the calling thread until an instant, with `clock_nanosleep` in absolute mode.
 #[derive(Debug)]
 pub struct Sleeper {
@@ -349,4 +382,17 @@ impl Scheduling {
 /// Unlocks all pages of this process.
 pub fn unlock_memory() -> io::Result<()> {
     Ok(rustix::mm::munlockall()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_may_be_negative() {
+        let text = "monotonic          -3 250000000\nboottime         7200         0\n";
+        let offsets = ClockOffsets { monotonic_ns: -2_750_000_000, boottime_ns: 7_200_000_000_000 };
+        assert_eq!(ClockOffsets::parse(text), offsets);
+        assert_eq!(ClockOffsets::parse("monotonic 1\n"), ClockOffsets::default());
+    }
 }

@@ -31,7 +31,7 @@
 //! - `ThreadStats`, `SwitchRing`, `SwitchHistory`: statistics of a single thread, and all or the
 //!   last context switches of a thread or a CPU;
 //! - `StackRing`, `StackHistory`: all or the last sampled stacks of a program or a thread;
-//! - `quotas()`, `fault_ns()`, `monotonic_pair()`, `thread_id()`, `thread_name(id)`,
+//! - `quotas()`, `fault_ns()`, `monotonic_pair()`, `clock_offsets()`, `thread_id()`, `thread_name(id)`,
 //!   `install_stop_handler()`, `continued_ns()`: other facts that explain late ticks;
 //! - `Tracer`, `has_kernel_thread_ids()`, `online_cpus()`, `kernel_functions(names)`,
 //!   `clocks_ahead_ns()`, `WAITS`, `current_call(thread)`, `process_threads(process)`,

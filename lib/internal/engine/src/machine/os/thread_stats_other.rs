@@ -47,6 +47,15 @@ pub fn monotonic_pair() -> std::io::Result<(std::time::Instant, u64)> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockOffsets {
+    pub monotonic_ns: i64,
+}
+
+pub fn clock_offsets() -> ClockOffsets {
+    ClockOffsets::default()
+}
+
 pub fn fault_ns() -> Option<u64> {
     None
 }

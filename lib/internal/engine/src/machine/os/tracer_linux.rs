@@ -15,7 +15,7 @@ use crate::machine::os::calls::WAITS;
 use crate::machine::os::events::{
     TRACEPOINTS, TraceEvent, TraceReader, TraceScope, TracepointLayout,
 };
-use crate::machine::os::imp::dynamic_clock_ns;
+use crate::machine::os::imp::{ClockOffsets, clock_offsets, dynamic_clock_ns};
 use crate::machine::os::not_available::{NotAvailable, Obstacle};
 use crate::machine::os::perf::{self, Attributes, Ring};
 
@@ -275,9 +275,12 @@ pub fn clocks_ahead_ns() -> Vec<i64> {
     /// Minimum offset of a different clock. A smaller one is the time between two readings.
     const MIN_OFFSET_NS: i64 = 1_000_000;
     let realtime = DynamicClockId::Known(ClockId::Realtime);
+    let ClockOffsets { monotonic_ns, boottime_ns } = clock_offsets();
+    let clocks = [(realtime, 0), (DynamicClockId::Boottime, boottime_ns), (DynamicClockId::Tai, 0)];
     let mut offsets = Vec::new();
-    for clock in [realtime, DynamicClockId::Boottime, DynamicClockId::Tai] {
-        offsets.extend(ahead_of_monotonic_ns(clock));
+    for (clock, offset_ns) in clocks {
+        let ahead_ns = ahead_of_monotonic_ns(clock);
+        offsets.extend(ahead_ns.map(|ahead_ns| ahead_ns - offset_ns + monotonic_ns));
     }
     offsets.retain(|ahead| ahead.abs() > MIN_OFFSET_NS);
     offsets

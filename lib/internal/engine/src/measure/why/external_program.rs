@@ -226,7 +226,7 @@ fn tick_times(
     let run = 0..=to_signed_ns(round.output.wall);
     let mut times = Vec::with_capacity(wake_times.len());
     for (&at_ns, &late_ns) in wake_times.iter().zip(&series.lateness_ns) {
-        let wake_ns = clock.ns(at_ns);
+        let wake_ns = clock.process_ns(at_ns);
         if !run.contains(&wake_ns) {
             return Err(Unavailable::TimesOutsideRun);
         }

@@ -7,22 +7,32 @@ use files::why::Switch;
 use crate::machine::os;
 use cli::units::ns_after;
 
-/// The kernel's clock, relative to the origin of a round.
+/// The clock of the kernel's records, relative to the origin of a round.
+///
+/// In a time namespace, `CLOCK_MONOTONIC` of this process and its programs has an offset to it.
 #[derive(Debug)]
 pub struct KernelClock {
+    /// Origin by `CLOCK_MONOTONIC` of this process.
     origin_ns: i128,
+    offset_ns: i64,
 }
 
 impl KernelClock {
     /// Reads the clock. Returns `None` if the platform has no such clock.
     pub fn new(origin: Instant) -> Option<Self> {
         let (at, ns) = os::monotonic_pair().ok()?;
-        Some(Self { origin_ns: i128::from(ns) - i128::from(ns_after(at, origin)) })
+        let origin_ns = i128::from(ns) - i128::from(ns_after(at, origin));
+        Some(Self { origin_ns, offset_ns: os::clock_offsets().monotonic_ns })
     }
 
-    /// Converts a time of `CLOCK_MONOTONIC` to nanoseconds after the origin.
+    /// Converts the time of a record of the kernel to nanoseconds after the origin.
     pub fn ns(&self, at_ns: u64) -> i64 {
-        i64::try_from(i128::from(at_ns) - self.origin_ns).unwrap_or(i64::MAX)
+        self.process_ns(i128::from(at_ns) + i128::from(self.offset_ns))
+    }
+
+    /// Converts a time of `CLOCK_MONOTONIC` that a process has read.
+    pub fn process_ns(&self, at_ns: impl Into<i128>) -> i64 {
+        i64::try_from(at_ns.into() - self.origin_ns).unwrap_or(i64::MAX)
     }
 
     /// Like [`Self::ns`] for a time that may be negative, which counts as zero.

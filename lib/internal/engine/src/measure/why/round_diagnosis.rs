@@ -344,7 +344,7 @@ fn round_conditions(
         _ => median_ns(cpu_times_of_cycles(&collected.threads)),
     };
     let continued_ns = clock.map_or(Vec::new(), |clock| {
-        os::continued_ns().into_iter().map(|ns| clock.ns(ns)).collect()
+        os::continued_ns().into_iter().map(|ns| clock.process_ns(ns)).collect()
     });
     RoundConditions {
         fault_ns: profiler.fault_ns,

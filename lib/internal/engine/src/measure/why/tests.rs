@@ -219,5 +219,49 @@ fn kernel_clock_matches_the_counter() {
     let Some(clock) = KernelClock::new(origin) else { return };
     let (at, ns) = os::monotonic_pair().expect("the clock was available before");
     let after = i64::try_from(at.duration_since(origin).as_nanos()).expect("a moment");
-    assert!(clock.ns(ns).abs_diff(after) < 1_000_000, "{} {after}", clock.ns(ns));
+    let converted = clock.process_ns(ns);
+    assert!(converted.abs_diff(after) < 1_000_000, "{converted} {after}");
+}
+
+/// The kernel's records are on the time line of the round, also in a time namespace.
+#[cfg(target_os = "linux")]
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the thread has to sleep")]
+fn records_are_within_their_round() {
+    let origin = Instant::now();
+    let (Some(clock), Ok(mut ring)) =
+        (KernelClock::new(origin), os::SwitchRing::for_current_thread())
+    else {
+        return;
+    };
+    ring.record(true);
+    std::thread::sleep(Duration::from_millis(1));
+    ring.record(false);
+    let round = 0..=i64::try_from(origin.elapsed().as_nanos()).expect("a moment");
+    let switches = ring.drain().switches;
+    assert!(!switches.is_empty());
+    for switch in switches {
+        let at_ns = clock.ns(switch.at_ns);
+        assert!(round.contains(&at_ns), "{at_ns} is not in {round:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn records_match_in_time_namespaces() {
+    use std::process::Command;
+    for seconds in ["3600", "-7"] {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--time", "--monotonic", seconds]);
+        let is_available = unshare.arg("true").status().is_ok_and(|status| status.success());
+        if !is_available {
+            return; // It needs root, and a kernel with time namespaces.
+        }
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--time", "--monotonic", seconds]).arg(std::env::current_exe().unwrap());
+        unshare.args(["--exact", "measure::why::tests::records_are_within_their_round"]);
+        let run = unshare.output().expect("it was available before");
+        let output = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && output.contains("1 passed"), "{output}");
+    }
 }

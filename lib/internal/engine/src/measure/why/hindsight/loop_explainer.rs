@@ -233,7 +233,7 @@ impl LoopExplainer<'_> {
         // The signals and the quota of other processes are not known.
         let is_own = self.late_loop.is_own;
         let continued_ns = match is_own {
-            true => os::continued_ns().into_iter().map(|ns| clock.ns(ns)).collect(),
+            true => os::continued_ns().into_iter().map(|ns| clock.process_ns(ns)).collect(),
             false => Vec::new(),
         };
         RoundConditions {
