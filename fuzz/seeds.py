@@ -82,6 +82,32 @@ def timerfds(n):
     return ring
 
 
+# The innermost function is inlined, so that its name is in the debugging information only.
+STACK_PROGRAM = """
+static inline __attribute__((always_inline)) int inner(int n) { return n * 3 + 1; }
+__attribute__((noinline)) int middle(volatile int *n) { int sum = 0; while (*n > 0) { sum += inner(*n); --*n; } return sum; }
+void _start(void) { volatile int n = 9; middle(&n); for (;;) {} }
+"""
+
+
+def sampled_stacks(directory, *flags):
+    """Returns the mapped file, the ring and the program of a sampled stack, in the format of src/fuzz/stacks.rs."""
+    source, program = directory / "stack.c", directory / "stack"
+    source.write_text(STACK_PROGRAM)
+    command = ["cc", "-O1", "-nostdlib", "-static", "-Wl,--build-id=none", "-Wl,-z,noseparate-code", *flags, "-o", program, source]
+    subprocess.run(command, check=True)
+    symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    addresses = {line.split()[2]: int(line.split()[0], 16) for line in symbols.splitlines()}
+    maps = f"{0x400000:x}-{0x410000:x} r-xp 00000000 fe:00 12 /bin/a\n\n".encode()
+    stack = struct.pack("=2Q", 0, addresses["_start"] + 12) + bytes(48)
+    ring = b""
+    for at in (8, 16):
+        ids = struct.pack("=IIQII", 10, 11, 1_000 * at, 0, 0)
+        registers = struct.pack("=4Q", 2, 0x7FFF0010, 0x7FFF0000, addresses["middle"] + at)
+        ring += perf_record(9, ids + registers + struct.pack("=Q", len(stack)) + stack + struct.pack("=Q", len(stack)))
+    return maps + struct.pack("<H", len(ring)) + ring + program.read_bytes()
+
+
 def is_accepted(text, directory):
     """Returns whether `osjitter report` reads a file with this text."""
     file = directory / "candidate.json"
@@ -265,7 +291,20 @@ def write_seeds(home):
     write_seed("glob", "marks", "?a*b?\nxaybz")
     write_seed("glob", "many", "*a*a*a*a*a*a*b\naaaaaaaaaaaaaaaaaaaaaaaa")
 
+    # Settings and requests.
+    write_seed("settings", "commands", '# defaults\n[run]\nperiod = "500us"\nticks = 1_000\nsubject = ["spin", "tokio-*"]\nwhy = true\n'
+        '[gate]\nmax-time = "2m"\nlimit = ["p99=200us"]\n[monitor]\nbudget = 1.5\n[gate.baseline.add]\nseed = 0x7\n')
+    write_seed("settings", "inline", "run = { no-samples = true, cpu = 0 }\nbench.clock.rounds = 3\n")
+    write_seed("request", "prometheus", "GET /metrics HTTP/1.1\r\nHost: a:9891\r\nAccept: application/vnd.google.protobuf;"
+        "proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1\r\n\r\n")
+    write_seed("request", "plain", "HEAD /?x=1 HTTP/1.0\r\n\r\n")
+    write_seed("request", "two", "GET /metrics HTTP/1.1\r\naccept: text/plain;q=0.1\r\nACCEPT: text/*\r\n\r\nGET / HTTP/1.1\r\n\r\n")
+    write_seed("request", "ready", "GET /-/ready HTTP/1.1\r\n\r\n")
+
     # Binary formats.
+    write_seed("stacks", "debug", sampled_stacks(home, "-g1"))
+    write_seed("stacks", "compressed", sampled_stacks(home, "-g1", "-gz=zlib"))
+    write_seed("stacks", "symbols", sampled_stacks(home, "-fno-asynchronous-unwind-tables", "-fno-omit-frame-pointer"))
     write_seed("meter", "small", meter_file(2, 24, 3, {32: 3, 33: 3, 41: 900, 42: 2, 43: 500, 44: 300, 45: 1, 46: 1, 64 + 3: 2,
                                            64 + 20: 1, 88 + 9: 2, 112: 1, 113: 5_000, 114: 300_000, 115: 20, 116: 10}))
     write_seed("trace", "sleeps", sleeps(12))

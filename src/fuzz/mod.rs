@@ -12,8 +12,11 @@ mod histogram;
 mod meter;
 mod plan;
 mod report;
+mod request;
 mod round_trip;
 mod series;
+mod settings;
+mod stacks;
 mod step_costs;
 mod trace;
 
@@ -29,7 +32,7 @@ use step_costs::StepCosts;
 type Body = fn(&[u8], &StepCosts) -> exit::Result<()>;
 
 /// Every target with the name of its corpus.
-const TARGETS: [(&str, Body); 32] = [
+const TARGETS: [(&str, Body); 35] = [
     ("argument", argument::body),
     ("baseline", files::baseline),
     ("bench", files::bench),
@@ -56,9 +59,12 @@ const TARGETS: [(&str, Body); 32] = [
     ("oslat_text", report::body),
     ("plan", plan::body),
     ("report", report::body),
+    ("request", request::body),
     ("rtla", report::body),
     ("runs", report::several),
     ("series", series::body),
+    ("settings", settings::body),
+    ("stacks", stacks::body),
     ("trace", trace::body),
     ("verdict", files::verdict),
     ("xenomai", report::body),

@@ -247,7 +247,8 @@ macro_rules! tests {
 
 tests! {
     argument baseline bench bench_output bins bpftrace breaches calibration checkup comparison cyclictest cyclictest_text find flight gate
-    glob hgrm histogram hlog hwlatdetect jitterdebugger meter oslat oslat_text plan report rtla runs series trace verdict xenomai
+    glob hgrm histogram hlog hwlatdetect jitterdebugger meter oslat oslat_text plan report request rtla runs series
+    settings stacks trace verdict xenomai
 }
 
 /// Alpha is 0.5 %: among gates whose sides are drawn from one distribution, no more end as

@@ -206,14 +206,14 @@ fn exchange(connection: &Connection, pages: &dyn Pages) -> io::Result<()> {
 
 /// A request as far as it matters.
 #[derive(Debug, PartialEq, Eq)]
-enum Request {
+pub enum Request {
     /// Header without the empty line at its end.
     Head(Vec<u8>),
     TooLong,
 }
 
 /// Reads the header of a request. Returns `None` if the connection ends before.
-fn read_request(stream: &mut impl Read) -> io::Result<Option<Request>> {
+pub fn read_request(stream: &mut impl Read) -> io::Result<Option<Request>> {
     let (mut request, mut part) = (Vec::new(), [0; 1_024]);
     loop {
         match read_part(stream, &mut part)? {
@@ -254,7 +254,7 @@ fn read_part(stream: &mut impl Read, part: &mut [u8]) -> io::Result<usize> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Response {
+pub struct Response {
     status: &'static str,
     content_type: &'static str,
     body: Vec<u8>,
@@ -265,7 +265,7 @@ impl Response {
         Self { status, content_type: "text/plain; charset=utf-8", body: body.into() }
     }
 
-    fn to_bytes(&self, without_body: bool) -> Vec<u8> {
+    pub fn to_bytes(&self, without_body: bool) -> Vec<u8> {
         let Self { status, content_type, body } = self;
         let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
         let head = format!(
@@ -277,7 +277,7 @@ impl Response {
 }
 
 /// Returns the response to a request, given its header.
-fn respond(head: &[u8], pages: &dyn Pages) -> Response {
+pub fn respond(head: &[u8], pages: &dyn Pages) -> Response {
     let malformed = || Response::text("400 Bad Request", "Expected HTTP/1.1.\n");
     let Ok(head) = std::str::from_utf8(head) else { return malformed() };
     let mut lines = head.split("\r\n");

@@ -4,11 +4,11 @@
 //! and rejected like flags, and an argument can require one of them.
 
 mod command_line;
-mod config_file;
+pub mod config_file;
 mod discovery;
 mod flags;
 mod listing;
-mod open_file;
+pub mod open_file;
 #[cfg(unix)]
 mod ownership;
 
