@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
 
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::waker_set::WakerSet;
 
 #[derive(Debug, Default)]
@@ -302,5 +302,65 @@ impl Drop for DropGuard {
         if let Some(token) = &self.0 {
             token.cancel();
         }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::future::block_on;
+    use loom::thread::spawn;
+
+    use super::*;
+
+    /// A lost wake would leave the waiter waiting forever, which loom reports as a deadlock.
+    #[test]
+    fn waiter_sees_every_cancellation() {
+        loom::model(|| {
+            let token = CancellationToken::new();
+            let remote = token.clone();
+            let canceller = spawn(move || remote.cancel());
+            block_on(token.cancelled());
+            assert!(token.is_cancelled());
+            canceller.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn child_is_cancelled_with_its_parent() {
+        loom::model(|| {
+            let parent = CancellationToken::new();
+            let remote = parent.clone();
+            let canceller = spawn(move || remote.cancel());
+            block_on(parent.child_token().cancelled_owned());
+            canceller.join().unwrap();
+        });
+    }
+
+    /// A child that leaves while its parent is cancelled neither deadlocks nor stops the others.
+    #[test]
+    fn leaving_child_spares_its_sibling() {
+        loom::model(|| {
+            let parent = CancellationToken::new();
+            let (leaving, staying) = (parent.child_token(), parent.child_token());
+            let leaver = spawn(move || drop(leaving));
+            parent.cancel();
+            assert!(staying.is_cancelled());
+            leaver.join().unwrap();
+            assert!(parent.0.state().children.is_empty());
+        });
+    }
+
+    #[test]
+    fn two_cancellations_wake_once_done() {
+        loom::model(|| {
+            let parent = CancellationToken::new();
+            let child = parent.child_token();
+            let (remote, waiter) = (child.clone(), child.clone());
+            let canceller = spawn(move || remote.cancel());
+            parent.cancel();
+            block_on(waiter.cancelled());
+            canceller.join().unwrap();
+            assert!(parent.is_cancelled() && child.is_cancelled());
+        });
     }
 }
