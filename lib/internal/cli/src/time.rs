@@ -41,9 +41,11 @@ pub fn format_fractional_time(ns: f64) -> String {
     }
 }
 
-/// Formats an estimated duration: `45s`, `35 min`, `3 h`.
+/// Formats an estimated duration: `0.4s`, `45s`, `35 min`, `3 h`.
 pub fn format_duration(seconds: f64) -> String {
+    const SHORTEST: f64 = 0.1;
     match seconds {
+        s if s > 0.0 && s < 0.95 => format!("{:.1}s", s.max(SHORTEST)),
         s if s < 120.0 => format!("{s:.0}s"),
         s if s < 7_200.0 => format!("{:.0} min", s / 60.0),
         s if s < 172_800.0 => format!("{:.0} h", s / 3_600.0),
