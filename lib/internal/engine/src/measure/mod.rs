@@ -19,6 +19,7 @@ pub mod metered_loop_error;
 pub mod metric;
 pub mod metric_error;
 mod observer_cost;
+pub mod opened_files;
 pub mod order;
 pub mod pair_turns;
 pub mod program;

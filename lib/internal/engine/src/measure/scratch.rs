@@ -13,6 +13,10 @@ use crate::measure::supervisor;
 
 /// The start of the name of a directory.
 const PREFIX: &str = "osjitter-run-";
+/// The start of the name of a directory next to another one, if there is space for more.
+const LONG_PREFIX: &str = ".osjitter-";
+/// Number of names of a directory next to another one that are tried.
+const MAX_NAME_ATTEMPTS: u64 = 8;
 
 /// A directory, which is removed when this is dropped.
 pub struct ScratchDirectory {
@@ -47,9 +51,60 @@ impl ScratchDirectory {
         })
     }
 
+    /// Creates a directory next to another one, with a path of the same length. It has the same path
+    /// each time, unless that one exists.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the parent directory is not writable, or all names of this length exist.
+    pub fn new_beside(other: &Path) -> io::Result<Self> {
+        let no_name = || io::Error::from(io::ErrorKind::InvalidInput);
+        let (parent, name) = other.parent().zip(other.file_name()).ok_or_else(no_name)?;
+        let mut result = Err(no_name());
+        for attempt in 0..MAX_NAME_ATTEMPTS {
+            let path = parent.join(sibling_name(other, name.len(), attempt).ok_or_else(no_name)?);
+            let mut builder = std::fs::DirBuilder::new();
+            #[cfg(unix)]
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            result = builder.create(&path).map(|()| Self {
+                #[cfg(unix)]
+                lock: try_lock(&path).ok(),
+                path,
+            });
+            match &result {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                _ => break,
+            }
+        }
+        result
+    }
+
+    /// Returns whether the process that created a directory has ended; false if that is not known.
+    pub fn is_abandoned(path: &Path) -> bool {
+        #[cfg(unix)]
+        return try_lock(path).is_ok();
+        #[cfg(not(unix))]
+        return false;
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Returns a hidden name of a length; `None` if that is too short for one.
+fn sibling_name(other: &Path, length: usize, attempt: u64) -> Option<String> {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut name = if length > LONG_PREFIX.len() { LONG_PREFIX } else { "." }.to_owned();
+    (length > name.len()).then_some(())?;
+    let mut digits = 0_u64;
+    while name.len() < length {
+        let mut hasher = DefaultHasher::new();
+        (other, attempt, digits).hash(&mut hasher);
+        name.push(char::from_digit((hasher.finish() % 36) as u32, 36)?);
+        digits += 1;
+    }
+    Some(name)
 }
 
 impl Drop for ScratchDirectory {
@@ -131,6 +186,28 @@ mod tests {
     fn make_old(path: &Path) {
         let time = SystemTime::now() - Duration::from_secs(2 * 3600);
         File::open(path).unwrap().set_times(FileTimes::new().set_modified(time)).unwrap();
+    }
+
+    #[test]
+    fn siblings_have_paths_of_one_length() {
+        let home = tempfile::tempdir().unwrap();
+        for name in ["ab", "name", "a-long-name-of-a-repository"] {
+            let other = home.path().join(name);
+            std::fs::create_dir(&other).unwrap();
+            let first = ScratchDirectory::new_beside(&other).unwrap();
+            let second = ScratchDirectory::new_beside(&other).unwrap();
+            let paths = [&other, first.path(), second.path()].map(|path| path.as_os_str().len());
+            assert_eq!(paths[1..], [paths[0]; 2]);
+            assert_eq!(first.path().parent(), other.parent());
+            assert!(!ScratchDirectory::is_abandoned(first.path()));
+            let path = first.path().to_owned();
+            assert!(path != second.path() && path.is_dir());
+            drop(first);
+            assert!(!path.exists());
+            assert_eq!(ScratchDirectory::new_beside(&other).unwrap().path(), path);
+        }
+        assert!(ScratchDirectory::new_beside(&home.path().join("x")).is_err());
+        assert!(ScratchDirectory::new_beside(Path::new("/")).is_err());
     }
 
     #[test]
