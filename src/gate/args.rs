@@ -127,6 +127,9 @@ pub struct GateArgs {
     /// Flags of cargo for both builds of --bench, for example '-p parser --features simd'
     #[arg(long, value_name = "FLAGS", value_parser = parse_cargo_flags, requires = "bench", allow_hyphen_values = true, help_heading = "Benchmarks")]
     pub cargo_flags: Option<CargoFlags>,
+    /// Measure the sides of --bench also if they are the same program
+    #[arg(long, requires = "bench", help_heading = "Benchmarks")]
+    pub measure_equal: bool,
     /// Benchmark that the gate may leave unjudged and still pass: a part of its name, with ^ and $ for
     /// its ends; repeat for several
     #[arg(long, value_name = "NAME", requires = "command", help_heading = "Benchmarks")]

@@ -1,7 +1,9 @@
 //! The executables of a benchmark, built by cargo from two versions of a package.
 //!
 //! The candidate is the tree of the current directory. The base is another directory, or a revision
-//! that git checks out into a directory for temporary files.
+//! that git checks out next to the repository. The path of this checkout has the length of that of the
+//! repository, and so have the paths of the build products: a program can contain them, and a longer
+//! one would move its data. The same source thus gives the same program, except for these paths.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,10 +20,15 @@ use serde::Deserialize;
 use crate::gate::args::CargoFlags;
 
 use super::old_criterion::{OldCriterion, OldCriterionError};
+use super::same_program::BuiltSide;
 
 /// Directory of the base's build products, below those of the candidate. It remains, so that the
 /// next gate compiles the dependencies no more.
 const BASE_TARGET_NAME: &str = "osjitter-base";
+/// Directory of a changed Criterion, below the build products of each side.
+const OLD_CRITERION_NAME: &str = "osjitter-criterion";
+/// Reason for the lock of a worktree.
+const WORKTREE_REASON: &str = "osjitter gate";
 /// Name of the candidate in a verdict.
 const CANDIDATE_NAME: &str = "working tree";
 
@@ -168,7 +175,8 @@ impl BenchBuild {
         self.executable(side).with_extension("built")
     }
 
-    /// Builds both versions, and sets the directories in which the programs run.
+    /// Builds both versions, and sets the directories in which the programs run. Returns the built
+    /// sides.
     ///
     /// # Errors
     /// Returns an error if a version cannot be checked out or built, or has no such benchmark.
@@ -176,19 +184,50 @@ impl BenchBuild {
         &mut self,
         programs: &mut Sides<Program>,
         stop: &AtomicBool,
-    ) -> Result<(), BuildError> {
+    ) -> Result<Sides<BuiltSide>, BuildError> {
         let here = std::env::current_dir().map_err(BuildError::NoCurrentDirectory)?;
         let tree = self.base_tree(&here)?;
-        let own_criterion = self.old_criterion(&here, &here, Side::Candidate)?;
-        let base_criterion = self.old_criterion(&tree, &here, Side::Base)?;
+        let own_target = workspace(&here)?.target_directory;
+        let own_criterion = self.old_criterion(&here, &own_target, Side::Candidate)?;
+        // This has written a lock file if there was none.
+        if self.checkout.is_some() {
+            lock_dependencies(&here, &tree)?;
+        }
+        let target = self.base_target(&here, &tree)?;
+        let base_target = match &target {
+            Some(target) => target.clone(),
+            None => workspace(&tree)?.target_directory,
+        };
+        let base_criterion = self.old_criterion(&tree, &base_target, Side::Base)?;
         let candidate =
             self.build_tree(&here, None, own_criterion.as_deref(), Side::Candidate, stop)?;
-        programs.candidate.set_directory(candidate);
-        let target = base_target(&here, &tree, self.checkout.is_some())?;
         let base =
             self.build_tree(&tree, target.as_deref(), base_criterion.as_deref(), Side::Base, stop)?;
-        programs.base.set_directory(base);
-        Ok(())
+        programs.candidate.set_directory(candidate.package.clone());
+        programs.base.set_directory(base.package.clone());
+        let trees = match &self.checkout {
+            Some(Checkout { path, repository, .. }) => {
+                Sides { base: path.clone(), candidate: repository.clone() }
+            }
+            None => Sides {
+                base: workspace(&tree)?.workspace_root,
+                candidate: workspace(&here)?.workspace_root,
+            },
+        };
+        Ok(Sides {
+            base: BuiltSide {
+                executable: self.built(Side::Base),
+                tree: trees.base,
+                target: base_target,
+                products: products(&base.executable),
+            },
+            candidate: BuiltSide {
+                executable: self.built(Side::Candidate),
+                tree: trees.candidate,
+                target: own_target,
+                products: products(&candidate.executable),
+            },
+        })
     }
 
     /// Returns the directory of the base that corresponds to `here`.
@@ -199,18 +238,36 @@ impl BenchBuild {
         }
         let checkout = Checkout::new(here, &self.base, &self.scratch.path().join("tree"))?;
         let tree = checkout.directory(here)?;
-        lock_dependencies(here, &tree)?;
         self.checkout = Some(checkout);
         Ok(tree)
     }
 
-    /// Returns the directory of a Criterion that a tree needs in place of its own old one. It is below
-    /// the build products of `here` for both sides: the names of symbols depend on its path, and the
-    /// order of functions on these.
+    /// Returns the directory for the build products of the base, unless cargo's own is right.
+    ///
+    /// Two trees must not share one: cargo regards a file as built if it is older than the product,
+    /// even if the product is that of the other tree. A checkout is newer than all earlier products.
+    fn base_target(&self, here: &Path, tree: &Path) -> Result<Option<PathBuf>, BuildError> {
+        let own = workspace(here)?;
+        if self.checkout.is_none() {
+            let is_shared = workspace(tree)?.target_directory == own.target_directory;
+            return Ok(is_shared.then(|| tree.join("target")));
+        }
+        let kept = own.target_directory.join(BASE_TARGET_NAME);
+        let Ok(below_root) = own.target_directory.strip_prefix(&own.workspace_root) else {
+            return Ok(Some(kept));
+        };
+        let link = workspace(tree)?.workspace_root.join(below_root);
+        let is_linked = std::fs::create_dir_all(&kept).and_then(|()| link_directory(&kept, &link));
+        Ok(Some(if is_linked.is_ok() { link } else { kept }))
+    }
+
+    /// Returns the directory of a Criterion that a tree needs in place of its own old one. It has the
+    /// same path relative to both trees: the names of symbols depend on it, and the order of functions
+    /// on these.
     fn old_criterion(
         &self,
         tree: &Path,
-        here: &Path,
+        target: &Path,
         side: Side,
     ) -> Result<Option<PathBuf>, BuildError> {
         if !self.is_criterion {
@@ -226,12 +283,11 @@ impl BenchBuild {
             "gate: {version} uses Criterion {number}, built with flags that accept short times"
         );
         terminal::note(self.quiet, &note);
-        let copy = old.write_copy(&target_directory(here)?.join(BASE_TARGET_NAME));
+        let copy = old.write_copy(&target.join(OLD_CRITERION_NAME));
         copy.map(Some).map_err(old_error)
     }
 
-    /// Builds the benchmark in a tree and stores the executable. Returns the directory of its
-    /// package.
+    /// Builds the benchmark in a tree and stores a copy of the executable.
     fn build_tree(
         &self,
         tree: &Path,
@@ -239,7 +295,7 @@ impl BenchBuild {
         criterion: Option<&Path>,
         side: Side,
         stop: &AtomicBool,
-    ) -> Result<PathBuf, BuildError> {
+    ) -> Result<BuiltBench, BuildError> {
         let version = &self.names()[side];
         terminal::note(self.quiet, &format!("gate: building {} of {version}", self.name));
         let mut command = cargo(tree);
@@ -272,8 +328,11 @@ impl BenchBuild {
         std::fs::create_dir_all(stored.parent().unwrap_or(&stored))
             .and_then(|()| std::fs::copy(&built.executable, &stored))
             .and_then(|_| std::fs::copy(&stored, &executable))
-            .map_err(|source| BuildError::NotCopied { executable: built.executable, source })?;
-        Ok(built.package)
+            .map_err(|source| BuildError::NotCopied {
+                executable: built.executable.clone(),
+                source,
+            })?;
+        Ok(built)
     }
 }
 
@@ -284,17 +343,25 @@ fn cargo(directory: &Path) -> Command {
     command
 }
 
-/// Returns the directory for the build products of the base, unless cargo's own is right.
-///
-/// Two trees must not share one: cargo regards a file as built if it is older than the product, even
-/// if the product is that of the other tree. A checkout is newer than all earlier products.
-fn base_target(here: &Path, tree: &Path, is_checkout: bool) -> Result<Option<PathBuf>, BuildError> {
-    let own = target_directory(here)?;
-    if is_checkout {
-        return Ok(Some(own.join(BASE_TARGET_NAME)));
-    }
-    let is_shared = target_directory(tree)? == own;
-    Ok(is_shared.then(|| tree.join("target")))
+/// Returns the directory of all products of the profile with which an executable was built:
+/// `target/release` of `target/release/deps/suite-9a2e`.
+fn products(executable: &Path) -> PathBuf {
+    let directory = executable.parent().unwrap_or(executable);
+    let is_deps = directory.file_name().is_some_and(|name| name == "deps");
+    let profile = directory.parent().filter(|_| is_deps);
+    profile.unwrap_or(directory).to_owned()
+}
+
+/// Makes `link` another path of a directory.
+#[cfg(unix)]
+fn link_directory(directory: &Path, link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(directory, link)
+}
+
+/// Not every user of other systems can make links.
+#[cfg(not(unix))]
+fn link_directory(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
 /// Gives a checkout the versions of dependencies of `here` if it has none of its own. Many libraries
@@ -307,11 +374,6 @@ fn lock_dependencies(here: &Path, checkout: &Path) -> Result<(), BuildError> {
             .map_err(|source| BuildError::NotCopied { executable: own, source })?;
     }
     Ok(())
-}
-
-/// Returns the directory for the build products of a tree.
-fn target_directory(tree: &Path) -> Result<PathBuf, BuildError> {
-    Ok(workspace(tree)?.target_directory)
 }
 
 /// A workspace of cargo.
@@ -370,18 +432,36 @@ fn find_bench(messages: &str, name: &str) -> Result<BuiltBench, FindError> {
 /// A worktree of git, which is removed when this is dropped.
 struct Checkout {
     path: PathBuf,
+    /// The top directory of the repository.
     repository: PathBuf,
+    /// The directory of the worktree, if it is next to the repository.
+    sibling: Option<ScratchDirectory>,
 }
 
 impl Checkout {
-    /// Checks a revision of the repository in `here` out.
-    fn new(here: &Path, revision: &str, path: &Path) -> Result<Self, BuildError> {
+    /// Checks a revision of the repository in `here` out: next to the repository, so that
+    /// dependencies in `../other` and configurations in directories above are the same. If this is not
+    /// possible, the path is `other_path`.
+    fn new(here: &Path, revision: &str, other_path: &Path) -> Result<Self, BuildError> {
+        let no_revision = |source| BuildError::NoRevision { revision: revision.to_owned(), source };
+        let top = run_git(git(here).args(["rev-parse", "--show-toplevel"])).map_err(no_revision)?;
+        let repository = PathBuf::from(top.trim_end_matches(['\n', '\r']));
+        remove_abandoned(&repository);
+        // The directory next to a submodule is part of another repository.
+        let parent = repository.parent().unwrap_or(&repository);
+        let is_inside = run_git(git(parent).args(["rev-parse", "--is-inside-work-tree"])).is_ok();
+        let sibling =
+            (!is_inside).then(|| ScratchDirectory::new_beside(&repository).ok()).flatten();
+        let path = sibling.as_ref().map_or(other_path, ScratchDirectory::path).to_owned();
+        let checkout = Self { path, repository, sibling };
+        let Self { path, repository, .. } = &checkout;
         let add = ["worktree", "add", "--detach", "--quiet"];
-        let mut command = git(here);
-        command.args(add).arg(path).arg(revision);
-        run_git(&mut command)
-            .map_err(|source| BuildError::NoRevision { revision: revision.to_owned(), source })?;
-        let checkout = Self { path: path.to_owned(), repository: here.to_owned() };
+        run_git(git(repository).args(add).arg(path).arg(revision)).map_err(no_revision)?;
+        if checkout.sibling.is_some() {
+            // With the reason, a later gate recognises it if this process is killed.
+            let lock = ["worktree", "lock", "--reason", WORKTREE_REASON];
+            let _ = run_git(git(repository).args(lock).arg(path));
+        }
         if path.join(".gitmodules").exists() {
             let mut command = git(path);
             command.args(["submodule", "--quiet", "update", "--init", "--recursive"]);
@@ -401,8 +481,27 @@ impl Checkout {
 impl Drop for Checkout {
     fn drop(&mut self) {
         // If this fails, the directory is removed with the others for temporary files.
-        let mut command = git(&self.repository);
-        let _ = run_git(command.args(["worktree", "remove", "--force"]).arg(&self.path));
+        remove_worktree(&self.repository, &self.path);
+    }
+}
+
+/// Removes a worktree, also if it is locked.
+fn remove_worktree(repository: &Path, path: &Path) {
+    let remove = ["worktree", "remove", "--force", "--force"];
+    let _ = run_git(git(repository).args(remove).arg(path));
+}
+
+/// Removes the worktrees of killed gates.
+fn remove_abandoned(repository: &Path) {
+    let list = run_git(git(repository).args(["worktree", "list", "--porcelain"]));
+    for entry in list.unwrap_or_default().split("\n\n") {
+        let path = entry.lines().find_map(|line| line.strip_prefix("worktree "));
+        let reason = entry.lines().find_map(|line| line.strip_prefix("locked "));
+        if let (Some(path), Some(WORKTREE_REASON)) = (path, reason)
+            && ScratchDirectory::is_abandoned(Path::new(path))
+        {
+            remove_worktree(repository, Path::new(path));
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 mod bench_build;
 mod old_criterion;
 pub mod programs;
+mod same_program;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,7 +22,7 @@ use engine::measure::child::RunFailure;
 use engine::measure::metric::{BenchSpec, MetricSpec, ProgramMetric};
 use engine::scenario::draw_seed;
 use files::gate::calibration::runs::RunCalibration;
-use files::gate::verdict::{RunMetric, RunsVerdict, UnjudgedBench, UnjudgedReason};
+use files::gate::verdict::{RunMetric, RunsVerdict, SameProgram, UnjudgedBench, UnjudgedReason};
 use files::report::Warning;
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{ALPHA, NumberVerdict, Outcome, Reason};
@@ -39,6 +40,7 @@ use programs::{
     CollectedRuns, FirstRuns, PairValues, Programs, ResolvedMetrics, StopReason, Values,
     check_tolerances, list_unjudged, metric_rule, without_zeros,
 };
+use same_program::EqualExecutables;
 
 /// Advice for a pair of runs that takes too long.
 const SHORTER_RUNS_ADVICE: &str = "give the programs less to do";
@@ -54,6 +56,9 @@ pub struct RunComparison {
     programs: Programs,
     /// The build of the programs, if they are versions of a benchmark.
     build: Option<BenchBuild>,
+    /// The executables of the build if they are equal, unless the user wants them measured.
+    equal_executables: Option<EqualExecutables>,
+    measures_equal: bool,
     tolerances: Vec<Tolerance>,
     floor: Option<Duration>,
     max_pairs: u64,
@@ -85,6 +90,7 @@ struct MetricPlan {
     warnings: Vec<Warning>,
     /// Benchmarks that are not judged.
     unjudged: Vec<UnjudgedBench>,
+    same_program: Option<SameProgram>,
 }
 
 /// The judged pairs of runs.
@@ -98,6 +104,8 @@ struct JudgedRuns {
     reason: Option<Reason>,
     metrics: Vec<RunMetric>,
     unjudged: Vec<UnjudgedBench>,
+    /// Whether nothing was measured, because both sides are the same program.
+    same_program: Option<SameProgram>,
 }
 
 /// Runs that ended before the first pair.
@@ -111,6 +119,7 @@ impl Default for JudgedRuns {
             reason: None,
             metrics: Vec::new(),
             unjudged: Vec::new(),
+            same_program: None,
         }
     }
 }
@@ -151,6 +160,8 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<RunComparison>> {
     Ok(Some(RunComparison {
         programs: Programs::new(sides, names, &runs, round, length, max_run_time, seed)?,
         build,
+        equal_executables: None,
+        measures_equal: args.measure_equal,
         tolerances: args.judged.tolerance.clone(),
         floor: args.judged.floor,
         max_pairs: args.max_pairs.unwrap_or(DEFAULT_MAX_PAIRS),
@@ -176,7 +187,10 @@ impl RunComparison {
             if let Some(note) = expected_time {
                 terminal::note(build.quiet, &format!("gate: {note}"));
             }
-            build.build(&mut self.programs.sides, stop)?;
+            let built = build.build(&mut self.programs.sides, stop)?;
+            if !self.measures_equal {
+                self.equal_executables = EqualExecutables::find(built);
+            }
             // The time of a screen begins after the build.
             self.screen = self.screen.map(Screen::restart);
         }
@@ -221,7 +235,10 @@ impl RunComparison {
         }
         let started = now();
         let (mut judged, result) = match self.plan_metrics(gate) {
-            Ok((first_runs, plan)) => self.judge_pairs(&first_runs, &plan, started, gate),
+            Ok((first_runs, plan)) => match plan.same_program.clone() {
+                Some(same) => (plan.without_pairs(same), Ok(())),
+                None => self.judge_pairs(&first_runs, &plan, started, gate),
+            },
             Err(stop) => (JudgedRuns::default(), Err(stop)),
         };
         let (outcome, reason) = match result {
@@ -253,14 +270,38 @@ impl RunComparison {
             looks_taken: judged.looks_taken,
             metrics: judged.metrics,
             unjudged: judged.unjudged,
+            same_program: judged.same_program,
         });
         Ok(())
+    }
+
+    /// Runs each side for the first time. Returns also whether both sides are the same program.
+    fn first_runs(
+        &self,
+        quiet: bool,
+        stop: &AtomicBool,
+    ) -> Result<(FirstRuns, Option<SameProgram>), StopReason> {
+        let Some(equal) = &self.equal_executables else {
+            return Ok((self.programs.warm_up(stop)?, None));
+        };
+        let watch = equal.watch();
+        let first_runs = self.programs.warm_up(stop)?;
+        match equal.compare_files(watch) {
+            Ok(same) => Ok((first_runs, Some(same))),
+            Err(reason) => {
+                let note = format!(
+                    "gate: both sides are the same program, but {reason}, so they are measured"
+                );
+                terminal::note(quiet, &note);
+                Ok((first_runs, None))
+            }
+        }
     }
 
     /// Runs each side for the first time, resolves the metrics by these runs, and plans the looks
     /// that detect the requested changes.
     fn plan_metrics(&self, gate: &RunningGate) -> Result<(FirstRuns, MetricPlan), StopReason> {
-        let first_runs = self.programs.warm_up(&gate.stop)?;
+        let (first_runs, same_program) = self.first_runs(gate.quiet, &gate.stop)?;
         let pair_time = first_runs.pair_time;
         let ResolvedMetrics { metrics, mut unjudged } =
             self.programs.resolve_metrics(&first_runs)?;
@@ -314,6 +355,7 @@ impl RunComparison {
             is_screen,
             warnings,
             unjudged,
+            same_program,
         };
         Ok((first_runs, plan))
     }
@@ -405,6 +447,7 @@ impl RunComparison {
             reason,
             metrics: if pairs == 0 { Vec::new() } else { metrics },
             unjudged,
+            same_program: None,
         };
         (judged, runs.result.map_err(StopReason::from))
     }
@@ -437,6 +480,21 @@ fn names_bench(part: &str, name: &str) -> bool {
 }
 
 impl MetricPlan {
+    /// Judges both sides without a pair, because they are the same program. A benchmark that has no
+    /// number is not judged by this either.
+    fn without_pairs(&self, same_program: SameProgram) -> JudgedRuns {
+        announce_unjudged(&self.unjudged);
+        let is_complete = self.unjudged.iter().all(|bench| bench.allowed);
+        JudgedRuns {
+            looks: self.looks.clone(),
+            outcome: if is_complete { Outcome::Pass } else { Outcome::Inconclusive },
+            reason: (!is_complete).then_some(Reason::NotJudged),
+            unjudged: self.unjudged.clone(),
+            same_program: Some(same_program),
+            ..JudgedRuns::default()
+        }
+    }
+
     fn last_look(&self) -> usize {
         self.looks[self.looks.len() - 1]
     }

@@ -9,7 +9,7 @@ use cli::units::format_rounded_duration;
 use cli::words::{group_digits, pluralize};
 use files::gate::verdict::{
     BaselineMetric, BaselineVerdict, LimitCheck, Metric, Mode, PairVerdict, RateBounds, RunMetric,
-    RunsVerdict, UnjudgedBench, Verdict,
+    RunsVerdict, SameProgram, UnjudgedBench, Verdict,
 };
 use jitterstat::gate::decision::{Outcome, Reason};
 use render::document::Document;
@@ -173,13 +173,27 @@ fn runs_section(verdict: &RunsVerdict) -> Section {
         key_heading: "metric",
         headings: vec!["median A", "median B", "change", "interval", "tolerated"],
         rows: verdict.metrics.iter().map(row).collect(),
-        measured: format!("{pairs} pairs of runs, {looks}, {seconds:.1}s"),
+        measured: match &verdict.same_program {
+            Some(same) => describe_same_program(same),
+            None => format!("{pairs} pairs of runs, {looks}, {seconds:.1}s"),
+        },
         sides: Vec::new(),
         notes: Vec::new(),
         lifts: Vec::new(),
         unjudged: verdict.unjudged.iter().map(|bench| unjudged_row(bench, b)).collect(),
         advice: runs_advice(verdict),
     }
+}
+
+/// Describes why nothing was measured.
+fn describe_same_program(same: &SameProgram) -> String {
+    let files = match same.opened_files {
+        0 => "open no file of their trees".to_owned(),
+        files => format!("open equal files of their trees ({files})"),
+    };
+    format!(
+        "Not measured: both executables are the same byte by byte, and {files}. --measure-equal measures them."
+    )
 }
 
 fn unjudged_row(bench: &UnjudgedBench, class: &str) -> UnjudgedRow {

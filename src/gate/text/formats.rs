@@ -47,7 +47,8 @@ pub(super) fn document(rendered: &RenderedVerdict, max_passes: usize) -> Documen
             section.rows.iter().partition(|row| row.verdict == Outcome::Pass);
         let is_short = passed.len() <= max_passes;
         let listed: Vec<&Row> = if is_short { section.rows.iter().collect() } else { others };
-        if is_short || !listed.is_empty() {
+        let has_rows = !section.rows.is_empty();
+        if has_rows && (is_short || !listed.is_empty()) {
             document.table(table(section.key_heading, &section.headings, &listed, word));
         }
         if !section.unjudged.is_empty() {

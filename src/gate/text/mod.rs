@@ -187,6 +187,8 @@ pub fn verdict_sentence(verdict: &Verdict, sections: &[Section]) -> String {
         let _ = write!(text, ": {}", reason);
     } else if verdict.reason == Some(Reason::NotJudged) {
         text += &unjudged_names(sections);
+    } else if is_same_program(verdict) && sections.iter().all(|section| section.rows.is_empty()) {
+        text += ": both sides are the same program";
     } else {
         text += &deciding_rows(verdict.verdict, sections);
     }
@@ -198,6 +200,11 @@ pub fn verdict_sentence(verdict: &Verdict, sections: &[Section]) -> String {
         text += &prefix_or_empty("; ", reason.map(reason_remedy));
     }
     text + &advice
+}
+
+/// Returns whether nothing was measured because both sides are the same program.
+fn is_same_program(verdict: &Verdict) -> bool {
+    verdict.runs.as_ref().is_some_and(|runs| runs.same_program.is_some())
 }
 
 /// Names the benchmarks that were not judged, the first ones if they are many. Without any that was

@@ -600,9 +600,7 @@ impl Package {
         std::fs::set_permissions(home.join("cargo"), executable).unwrap();
         package.write_suite("repository/package", "sum 400");
         package.git(&["init", "--quiet"]);
-        package.git(&["add", "."]);
-        let author = ["-c", "user.name=x", "-c", "user.email=x@y"];
-        package.git(&[&author[..], &["commit", "--quiet", "--message", "x"]].concat());
+        package.commit();
         package.write_suite("repository/package", "sum 500");
         Some(package)
     }
@@ -619,6 +617,12 @@ impl Package {
         let output = git.output().unwrap();
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn commit(&self) {
+        self.git(&["add", "."]);
+        let author = ["-c", "user.name=x", "-c", "user.email=x@y"];
+        self.git(&[&author[..], &["commit", "--quiet", "--message", "x"]].concat());
     }
 
     fn gate(&self, args: &[&str]) -> Gate {
@@ -649,10 +653,53 @@ fn revisions_are_built_and_compared() {
         "bench --no-run --message-format json-render-diagnostics --bench suite --features fast";
     assert!(log.lines().count() == 2 && log.lines().all(|line| line.ends_with(flags)), "{log}");
     let checkout = log.lines().nth(1).and_then(|line| line.split_once(" bench")).unwrap().0;
-    assert!(checkout.ends_with("/tree/package") && !Path::new(checkout).exists(), "{checkout}");
+    let repository = package.home.path().join("repository/package");
+    assert_eq!(checkout.len(), repository.as_os_str().len());
+    assert!(checkout.ends_with("/package") && !Path::new(checkout).exists(), "{checkout}");
+    let hidden = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with('.');
+    let mut entries = std::fs::read_dir(package.home.path()).unwrap();
+    assert!(!entries.any(|entry| hidden(entry.unwrap())));
     assert_eq!(package.git(&["worktree", "list"]).lines().count(), 1);
     let target = package.home.path().join("repository/package/target");
     assert!(target.join("osjitter-base/suite").exists() && target.join("suite").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn same_programs_are_not_measured() {
+    let Some(package) = Package::new() else { return };
+    let write = |name: &str, text: &str| {
+        std::fs::write(package.home.path().join("repository/package").join(name), text).unwrap();
+    };
+    package.write_suite("repository/package", "sum $(cat input)");
+    write("input", "400");
+    package.commit();
+    write("README.md", "changed");
+    let gate = package.gate(&["--base", "HEAD"]).exits(0);
+    let found = runs(&gate);
+    assert_eq!((found.pairs, found.metrics.len()), (0, 0));
+    assert_eq!(found.same_program.as_ref().map(|same| same.opened_files), Some(1));
+    let text = &gate.ran.stdout;
+    assert!(text.contains("verdict: pass: both sides are the same program"), "{text}");
+    let measured = package.gate(&["--base", "HEAD", "--measure-equal"]).exits(0);
+    assert_eq!(outcomes(runs(&measured)), [("sum", 400.0, 400.0, Outcome::Pass)]);
+    write("input", "500");
+    let other_input = package.gate(&["--base", "HEAD"]).exits(1);
+    assert_eq!(outcomes(runs(&other_input)), [("sum", 400.0, 500.0, Outcome::Regressed)]);
+    let note = &other_input.ran.stderr;
+    assert!(note.contains("input, which differs, so they are measured"), "{note}");
+}
+
+#[test]
+fn worktrees_of_killed_gates_are_removed() {
+    let Some(package) = Package::new() else { return };
+    let abandoned = package.home.path().join(".abandoned");
+    let abandoned = abandoned.to_str().unwrap();
+    package.git(&["worktree", "add", "--detach", "--quiet", abandoned]);
+    package.git(&["worktree", "lock", "--reason", "osjitter gate", abandoned]);
+    package.gate(&["--base", "HEAD"]).exits(1);
+    assert_eq!(package.git(&["worktree", "list"]).lines().count(), 1);
+    assert!(!Path::new(abandoned).exists());
 }
 
 #[test]

@@ -233,6 +233,7 @@ mod tests {
                     metric("rate", "/s", true, rates),
                 ],
                 unjudged: Vec::new(),
+                same_program: None,
             }),
             baseline: None,
             limits: Vec::new(),

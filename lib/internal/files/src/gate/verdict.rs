@@ -128,6 +128,17 @@ model! {
         /// at best inconclusive. Absent if there are none, and in older files.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub unjudged: Vec<UnjudgedBench>,
+        /// Statement that both sides are the same program, so that nothing was measured. Absent if they
+        /// are not or were not compared, and in older files.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub same_program: Option<SameProgram>,
+    }
+
+    /// Two sides whose executables are equal byte by byte, except for the paths of their trees.
+    #[derive(Eq)]
+    pub struct SameProgram {
+        /// Number of files and directories of the trees that the first runs opened. They are equal too.
+        pub opened_files: u64,
     }
 
     /// A benchmark that ran and was not judged.
