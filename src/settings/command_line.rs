@@ -40,7 +40,7 @@ impl<'a> CommandLine<'a> {
                 line.missing = missing_arguments(&error);
                 line.parse_leniently(&[])
             }
-            Err(error) => line.with_format_tip(error).exit(),
+            Err(error) => line.with_program_tip(line.with_format_tip(error)).exit(),
         };
         line
     }
@@ -99,6 +99,41 @@ impl<'a> CommandLine<'a> {
             let directory = if name == "svg" && has_out { " --out DIR" } else { "" };
             let tip = format!("use '--format {name}{directory}'").into();
             error.remove(ContextKind::SuggestedArg);
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+        }
+        error
+    }
+
+    /// Adds a tip to the error about a program at a place where the selected command does not expect
+    /// one.
+    fn with_program_tip(&self, mut error: clap::Error) -> clap::Error {
+        let flag_or_word = context_text(&error, ContextKind::InvalidArg);
+        let is_program = match error.kind() {
+            ErrorKind::InvalidSubcommand => error.get(ContextKind::SuggestedSubcommand).is_none(),
+            ErrorKind::UnknownArgument => {
+                let is_flag = flag_or_word.starts_with('-');
+                !is_flag || ["--cmd", "--command", "--program"].contains(&flag_or_word.as_str())
+            }
+            // A word after options is taken for a subcommand that conflicts with them.
+            ErrorKind::ArgumentConflict => {
+                let word = context_text(&error, ContextKind::InvalidSubcommand);
+                !word.is_empty()
+                    && self.with_selected(|selected| selected.find_subcommand(&word).is_none())
+            }
+            _ => false,
+        };
+        let usage = self.with_selected(|selected| {
+            let takes_two = |arg: &Arg| arg.get_long() == Some("candidate-cmd");
+            if selected.get_arguments().any(takes_two) {
+                Some("--base-cmd OLD --candidate-cmd NEW")
+            } else if selected.get_positionals().any(Arg::is_last_set) {
+                Some("-- PROGRAM")
+            } else {
+                None
+            }
+        });
+        if let Some(usage) = usage.filter(|_| is_program) {
+            let tip = format!("programs are given as '{usage}'").into();
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
         }
         error

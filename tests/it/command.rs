@@ -227,6 +227,26 @@ fn program_cost_excludes_startup() {
 }
 
 #[test]
+fn misplaced_programs_get_a_tip() {
+    let sides = "tip: programs are given as '--base-cmd OLD --candidate-cmd NEW'";
+    for (args, tip) in [
+        ("gate ./x", sides),
+        ("gate -- ./x --y", sides),
+        ("gate --cmd ./x", sides),
+        ("gate --metric wall -- ./x", sides),
+        ("run ./x", "tip: programs are given as '-- PROGRAM'"),
+        ("trace --program ./x", "tip: programs are given as '-- PROGRAM'"),
+    ] {
+        let stderr = Osjitter::new(args.split(' ')).run().exits(2).stderr;
+        assert!(stderr.contains(tip), "{args}: {stderr}");
+    }
+    for args in ["gate baselin", "gate --nonsense", "list ./x", "gate --a spin --b spin baseline"] {
+        let stderr = Osjitter::new(args.split(' ')).run().exits(2).stderr;
+        assert!(!stderr.contains("programs are given"), "{args}: {stderr}");
+    }
+}
+
+#[test]
 fn equally_named_programs_are_distinguished() {
     let home = Home::new();
     let command = home.script(CORRECT_PROGRAM);
