@@ -2,7 +2,7 @@
 //!
 //! The input can be any bytes. Descriptions by the kernel define the positions of the fields.
 
-use crate::machine::os::switches::number;
+use crate::machine::os::record_parts::number;
 
 /// An event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Parsers of the files that programs map for execution.
 
-use crate::machine::os::switches::{HEADER, TRAILER, number, record_time};
+use crate::machine::os::record_parts::{HEADER, TRAILER, number, record_time};
 
 /// Length of the numbers in a record of a mapped file, before its path.
 const MAPPING_NUMBERS: usize = 64;

@@ -99,6 +99,8 @@ mod process_usage;
 #[cfg(not(target_os = "linux"))]
 #[path = "process_usage_other.rs"]
 mod process_usage;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux records switches"))]
+mod record_parts;
 #[cfg(target_os = "linux")]
 #[path = "ring_linux.rs"]
 mod ring;

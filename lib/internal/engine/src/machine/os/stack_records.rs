@@ -1,8 +1,7 @@
 //! Parser of the samples of stacks that the kernel writes to a ring. The input can be any bytes.
 
-use crate::machine::os::switches::{
-    HEADER, SWITCH, SwitchRecord, TRAILER, number, parse_switch, record_kind, split_record,
-};
+use crate::machine::os::record_parts::{HEADER, TRAILER, number, record_kind, split_record};
+use crate::machine::os::switches::{SWITCH, SwitchRecord, parse_switch};
 
 /// Number of bytes of a stack that the kernel copies with each sample.
 pub const STACK_BYTES: u32 = 4_096;

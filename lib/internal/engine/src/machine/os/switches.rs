@@ -4,6 +4,9 @@
 use files::why::SwitchKind;
 
 use crate::machine::os::mapped_files::MappedFile;
+use crate::machine::os::record_parts::{
+    HEADER, TRAILER, number, record_kind, record_time, split_record,
+};
 
 /// A recorded context switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +51,6 @@ pub(super) const SWITCH: u32 = 14;
 const SWITCH_CPU_WIDE: u32 = 15;
 const SWITCH_OUT: u16 = 1 << 13;
 const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
-/// Length of type, flags and size, at the start of every record.
-pub(super) const HEADER: usize = 8;
-/// Length of process, thread, time and CPU with a reserved word, at the end of every record.
-pub(super) const TRAILER: usize = 24;
-
 /// Parses the records of a ring, oldest first.
 pub fn parse(bytes: &[u8]) -> DrainedSwitches {
     let mut drained = DrainedSwitches::default();
@@ -102,22 +100,6 @@ pub fn parse_past(bytes: &[u8], is_cut: bool) -> PastSwitches {
     let oldest_ns = past.records.switches.first().map_or(u64::MAX, |switch| switch.at_ns);
     past.complete_from_ns = lost_at_ns.unwrap_or(if is_cut { oldest_ns } else { 0 });
     past
-}
-
-/// Splits the first record off; `None` if its length is not valid.
-pub(super) fn split_record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let size = number::<2>(bytes, 6)? as usize;
-    if size < HEADER { None } else { bytes.split_at_checked(size) }
-}
-
-pub(super) fn record_kind(record: &[u8]) -> u32 {
-    number::<4>(record, 0).unwrap_or(0) as u32
-}
-
-/// Returns the time of a record that is not a sample.
-pub(super) fn record_time(record: &[u8]) -> Option<u64> {
-    let trailer = record.len().checked_sub(TRAILER).filter(|&at| at >= HEADER)?;
-    number::<8>(record, trailer + 8)
 }
 
 impl DrainedSwitches {
@@ -175,14 +157,6 @@ fn parse_name(record: &[u8]) -> Option<NamedThread> {
         thread: number::<4>(record, HEADER + 4)? as u32,
         name: String::from_utf8_lossy(text).into_owned(),
     })
-}
-
-/// Reads a number of `N` bytes in the byte order of this machine.
-pub(super) fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
-    let mut word = [0; 8];
-    let range = if cfg!(target_endian = "little") { 0..N } else { 8 - N..8 };
-    word[range].copy_from_slice(bytes.get(at..at.checked_add(N)?)?);
-    Some(u64::from_ne_bytes(word))
 }
 
 #[cfg(test)]
