@@ -10,12 +10,18 @@ use addr2line::Loader;
 use files::why::stacks::Frame;
 use framehop::{ExplicitModuleSectionInfo, Module};
 use object::read::ReadCache;
-use object::{Object as _, ObjectSection as _, ObjectSegment as _, SegmentFlags, elf};
+use object::{
+    CompressionFormat, Object as _, ObjectSection as _, ObjectSegment as _, SegmentFlags, elf,
+};
 
 use crate::stacks::function_name::{SourceFunction, is_runtime_library, symbol_frame};
 
-/// Maximum size of a file that is read. Its debugging information may be unpacked into memory.
+/// Maximum size of a file that is read.
 const MAX_FILE_BYTES: u64 = 2 << 30;
+/// Maximum size to which the compressed sections of a file are unpacked in memory: a multiple of the
+/// size of the file, plus a constant. Compilers reduce debugging information to a third.
+const MAX_UNPACKED_BYTES_PER_BYTE: u64 = 32;
+const MIN_MAX_UNPACKED_BYTES: u64 = 16 << 20;
 /// Size of a page, as executable files are linked for.
 const PAGE_BYTES: u64 = 4_096;
 
@@ -49,7 +55,8 @@ struct Symbols {
 }
 
 impl ProgramFile {
-    /// Reads a file with this name. Returns `None` if it is not an executable file or library.
+    /// Reads a file with this name. Returns `None` if it is not an executable file or library, or if it
+    /// states an implausible size of its debugging information.
     pub fn open(path: &Path, name: String) -> Option<Self> {
         let file = File::open(path).ok()?;
         let metadata = file.metadata().ok()?;
@@ -58,6 +65,10 @@ impl ProgramFile {
         }
         let cache = ReadCache::new(file);
         let object = object::File::parse(&cache).ok()?;
+        let max_bytes = MIN_MAX_UNPACKED_BYTES + MAX_UNPACKED_BYTES_PER_BYTE * metadata.len();
+        if unpacked_bytes(&object) > max_bytes {
+            return None;
+        }
         let mut segments = Vec::new();
         for segment in object.segments() {
             let SegmentFlags::Elf { p_flags } = segment.flags() else { continue };
@@ -156,6 +167,14 @@ impl ProgramFile {
             ))
         }
     }
+}
+
+/// Returns the size that the compressed sections state for their contents, which is reserved before
+/// they are unpacked.
+fn unpacked_bytes<'a>(object: &impl object::Object<'a>) -> u64 {
+    let ranges = object.sections().filter_map(|section| section.compressed_file_range().ok());
+    let compressed = ranges.filter(|range| range.format != CompressionFormat::None);
+    compressed.fold(0, |total: u64, range| total.saturating_add(range.uncompressed_size))
 }
 
 /// Reads the sections from which callers are found.
