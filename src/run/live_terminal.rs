@@ -34,9 +34,10 @@ impl LiveView {
         Self { state, progress }
     }
 
-    /// Draws the view before the next round of a subject.
-    pub fn start_round(&mut self, subject_index: usize) {
+    /// Draws the view, with the answer so far, before the next round of a subject.
+    pub fn start_round(&mut self, subject_index: usize, answer: Option<&str>) {
         if self.progress.is_drawn() {
+            self.state.set_answer(answer);
             self.state.start(subject_index);
             let TerminalSize { columns, lines } = terminal::stderr_size();
             // The last column may wrap. The first line is the bar, and the last one the cursor's.

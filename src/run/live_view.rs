@@ -17,6 +17,9 @@ const OPTIONAL_COLUMNS: [&str; 4] = ["ticks", "p50", "max", "missed"];
 /// The number of lines that report the worst ticks of a run.
 const MAX_NOTABLE_LINES: usize = 3;
 
+/// The number of lines from which the answer is shown.
+const MIN_LINES_WITH_ANSWER: usize = 8;
+
 /// A subject so far.
 #[derive(Clone, Debug)]
 struct Row {
@@ -35,6 +38,7 @@ pub struct LiveState {
     rows: Vec<Row>,
     current: Option<usize>,
     notable: Vec<String>,
+    answer: Option<String>,
 }
 
 impl LiveState {
@@ -50,6 +54,11 @@ impl LiveState {
             max_ns: None,
             histogram,
         });
+    }
+
+    /// Sets the answer so far, which is above the table if there are enough lines.
+    pub fn set_answer(&mut self, answer: Option<&str>) {
+        self.answer = answer.map(str::to_owned);
     }
 
     /// Marks the subject that runs next.
@@ -85,7 +94,8 @@ impl LiveState {
     ///
     /// Subjects that do not fit are counted. The running subject is always shown.
     pub fn frame(&self, columns: usize, lines: usize) -> String {
-        let visible = self.visible_rows(lines);
+        let answer = self.answer.as_ref().filter(|_| lines >= MIN_LINES_WITH_ANSWER);
+        let visible = self.visible_rows(lines - answer.iter().len());
         let mut cells = vec![HEADING.map(str::to_owned).to_vec()];
         for (i, row) in self.rows.iter().enumerate() {
             if visible.contains(&i) {
@@ -93,7 +103,8 @@ impl LiveState {
             }
         }
         drop_columns(&mut cells, columns);
-        let mut text: Vec<String> = align(&cells, 1).lines().map(str::to_owned).collect();
+        let mut text: Vec<String> = answer.into_iter().cloned().collect();
+        text.extend(align(&cells, 1).lines().map(str::to_owned));
         let hidden = self.rows.len().saturating_sub(visible.end) + visible.start;
         if hidden > 0 {
             text.push(format!("  and {hidden} more"));
@@ -199,6 +210,14 @@ mod tests {
         );
     }
 
+    #[test]
+    fn answer_is_above_the_table() {
+        let mut live = two_subjects();
+        live.set_answer(Some("So far, os-interval is the least late"));
+        assert!(live.frame(80, 24).starts_with("So far, os-interval is the least late\nlateness "));
+        assert!(live.frame(80, 7).starts_with("lateness "), "rows come first");
+    }
+
     proptest! {
         #[test]
         fn frame_fits_terminal(
@@ -214,6 +233,7 @@ mod tests {
             for round in 0..5 {
                 live.record(current, round, &late[..late.len().min(1 + round as usize)], 3);
             }
+            live.set_answer(Some("So far, subject-0-of-many is the least late at p50: 1 ns"));
             let frame = live.frame(columns, lines);
             prop_assert!(frame.lines().count() <= lines);
             prop_assert!(frame.lines().all(|l| l.chars().count() <= columns));

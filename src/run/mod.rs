@@ -255,7 +255,8 @@ impl Observer for RunObserver<'_> {
     }
 
     fn before_round(&mut self, scenario: &Scenario, _: u64) {
-        self.view.start_round(self.scenario_index(scenario));
+        let answer = self.settling.as_ref().and_then(Settling::answer);
+        self.view.start_round(self.scenario_index(scenario), answer);
     }
 
     fn should_stop(&self) -> bool {

@@ -10,9 +10,11 @@
 
 use std::collections::BTreeMap;
 
+use cli::time::format_time;
 use engine::measure::round::RoundResult;
 use engine::scenario::Scenario;
 use files::report::Settled;
+use jitterstat::stats::signed_rank::Shift;
 use jitterstat::stats::{quantile, shift};
 
 /// Rounds before the first look; fewer have intervals that are too wide to conclude from.
@@ -26,10 +28,13 @@ const MAX_RATIO: f64 = 1.25;
 pub struct Settling {
     subjects: Vec<Option<WatchedSubject>>,
     is_settled: bool,
+    /// The answer after the last complete round.
+    answer: Option<String>,
 }
 
 #[derive(Debug)]
 struct WatchedSubject {
+    name: String,
     /// Subjects of different groups are not compared. `None` for a control among competitors, of
     /// which only the rounds count.
     group: Option<String>,
@@ -47,9 +52,10 @@ impl Settling {
         let watch = |s: &Scenario| {
             let group = || format!("{} {} {:?}", s.period_ns(), s.load, s.runtime);
             let group = (competes(s) || !has_competitor).then(group);
-            Some(WatchedSubject { group, planned: s.rounds(), rounds: BTreeMap::new() })
+            let (name, planned) = (s.subject.name(), s.rounds());
+            Some(WatchedSubject { name, group, planned, rounds: BTreeMap::new() })
         };
-        Self { subjects: scenarios.iter().map(watch).collect(), is_settled: false }
+        Self { subjects: scenarios.iter().map(watch).collect(), is_settled: false, answer: None }
     }
 
     /// Adds a round of a scenario, which is given by its index. One that cannot be measured is not
@@ -65,8 +71,41 @@ impl Settling {
             let samples = instances.flat_map(|instance| &instance.samples.lateness_ns);
             subject.add(round.index, samples.copied().collect());
         }
-        self.is_settled =
-            round.index + 1 >= MIN_ROUNDS && self.is_complete(round.index) && self.is_settled_now();
+        let is_complete = self.is_complete(round.index);
+        self.is_settled = round.index + 1 >= MIN_ROUNDS && is_complete && self.is_settled_now();
+        if is_complete {
+            self.answer = self.find_answer();
+        }
+    }
+
+    /// Returns the answer after the last complete round as a sentence, if one question is asked: which
+    /// of several subjects is the least late at one period?
+    pub fn answer(&self) -> Option<&str> {
+        self.answer.as_deref()
+    }
+
+    fn find_answer(&self) -> Option<String> {
+        let mut competitors: Vec<&WatchedSubject> =
+            self.watched().filter(|subject| subject.group.is_some()).collect();
+        let is_comparable = competitors.len() > 1
+            && competitors.iter().all(|s| s.group == competitors[0].group && !s.rounds.is_empty());
+        if !is_comparable {
+            return None;
+        }
+        competitors.sort_by(|a, b| a.median().total_cmp(&b.median()));
+        let (best, others) = competitors.split_first()?;
+        let is_unclear = |other: &&&WatchedSubject| {
+            difference(best, other).is_none_or(|difference| difference.lower <= 0.0)
+        };
+        let unclear: Vec<&str> =
+            others.iter().filter(is_unclear).map(|other| other.name.as_str()).collect();
+        let time = format_time(best.median().exp().round() as i64);
+        let tie = match unclear.as_slice() {
+            [] => String::new(),
+            [name] => format!("; {name} is not clearly later"),
+            names => format!("; {} others are not clearly later", names.len()),
+        };
+        Some(format!("So far, {} is the least late at p50: {time}{tie}", best.name))
     }
 
     /// Returns the end of the run, if rounds of its plan are missing.
@@ -125,12 +164,16 @@ impl WatchedSubject {
     }
 }
 
-fn is_order_settled(low: &WatchedSubject, high: &WatchedSubject) -> bool {
+/// Returns how much later a subject is than another, as the logarithm of a factor.
+fn difference(low: &WatchedSubject, high: &WatchedSubject) -> Option<Shift> {
     let difference =
         |(round, high): (&u64, &Option<f64>)| Some((*high)? - (*low.rounds.get(round)?)?);
     let differences: Vec<f64> = high.rounds.iter().filter_map(difference).collect();
-    let Some(interval) = shift::paired(&differences) else { return false };
-    let (lower, upper) = (interval.shift.lower, interval.shift.upper);
+    shift::paired(&differences).map(|interval| interval.shift)
+}
+
+fn is_order_settled(low: &WatchedSubject, high: &WatchedSubject) -> bool {
+    let Some(Shift { lower, upper, .. }) = difference(low, high) else { return false };
     let is_clear = lower > 0.0 || upper < 0.0;
     let is_tie = lower > -MAX_RATIO.ln() && upper < MAX_RATIO.ln();
     is_clear || is_tie
@@ -149,8 +192,8 @@ mod tests {
     use super::*;
 
     fn subject(medians_ns: impl IntoIterator<Item = i64>) -> WatchedSubject {
-        let mut subject =
-            WatchedSubject { group: Some(String::new()), planned: 40, rounds: BTreeMap::new() };
+        let (name, group) = ("os-interval".to_owned(), Some(String::new()));
+        let mut subject = WatchedSubject { name, group, planned: 40, rounds: BTreeMap::new() };
         for (round, ns) in (0..).zip(medians_ns) {
             subject.add(round, vec![ns]);
         }
@@ -160,7 +203,7 @@ mod tests {
     /// Returns whether subjects with these medians in each round are settled.
     fn are_settled(subjects: impl IntoIterator<Item = WatchedSubject>) -> bool {
         let subjects = subjects.into_iter().map(Some).collect();
-        Settling { subjects, is_settled: false }.is_settled_now()
+        Settling { subjects, is_settled: false, answer: None }.is_settled_now()
     }
 
     #[test]
@@ -195,10 +238,28 @@ mod tests {
         let settling = |rounds| Settling {
             subjects: vec![Some(subject([1; 8])), Some(control(rounds))],
             is_settled: false,
+            answer: None,
         };
         assert!(!settling(7).is_complete(7) && settling(8).is_complete(7));
         assert!(settling(8).is_settled_now());
         assert!(!are_settled([control(8)]), "no subject competes any more");
+    }
+
+    #[test]
+    fn answer_names_ties() {
+        let named = |name: &str, medians_ns: &[i64]| {
+            Some(WatchedSubject { name: name.to_owned(), ..subject(medians_ns.iter().copied()) })
+        };
+        let answer =
+            |subjects| Settling { subjects, is_settled: false, answer: None }.find_answer();
+        let (low, high) = (named("low", &[20_000; 8]), named("high", &[90_000; 8]));
+        let clear = "So far, low is the least late at p50: 20.0 us";
+        assert_eq!(answer(vec![high, low]).unwrap(), clear);
+        let (low, near) = (named("low", &[20_000; 2]), named("near", &[21_000; 2]));
+        let tie = format!("{clear}; near is not clearly later");
+        assert_eq!(answer(vec![low, near]).unwrap(), tie);
+        assert_eq!(answer(vec![named("low", &[20_000; 8])]), None, "nothing to compare");
+        assert_eq!(answer(vec![named("low", &[1; 8]), named("new", &[])]), None);
     }
 
     #[test]
@@ -227,7 +288,7 @@ mod tests {
     /// number of rounds.
     fn replay(run: &[Vec<Vec<i64>>], order: &[usize]) -> (Vec<f64>, u64) {
         let subjects = run.iter().map(|_| Some(subject([]))).collect();
-        let mut settling = Settling { subjects, is_settled: false };
+        let mut settling = Settling { subjects, is_settled: false, answer: None };
         let mut rounds = 0;
         for &index in order {
             for (subject, samples) in settling.subjects.iter_mut().flatten().zip(run) {
