@@ -64,19 +64,35 @@ impl RunSide {
         }
     }
 
-    /// Finds the subject to compare with a subject of the other side: the one with the same id, or
-    /// the only one.
-    fn find_partner(&self, id: &str) -> exit::Result<&Subject> {
-        let namesake = self.measured().find(|subject| subject.id == id);
-        if let Some(partner) = namesake.or_else(|| single(self.measured())) {
+    /// Finds the subject with the same id, or the only one with the same name and thread if one of
+    /// both has no known period: tools state it in one of their formats and not in another.
+    fn find_namesake(&self, subject: &Subject) -> Option<&Subject> {
+        let is_like = |other: &&Subject| {
+            (subject.period_ns == 0 || other.period_ns == 0)
+                && other.name == subject.name
+                && id_without_period(&other.id) == id_without_period(&subject.id)
+        };
+        let same = self.measured().find(|other| other.id == subject.id);
+        same.or_else(|| single(self.measured().filter(is_like)))
+    }
+
+    /// Finds the subject to compare with a subject of the other side: its namesake, or the only one.
+    fn find_partner(&self, subject: &Subject) -> exit::Result<&Subject> {
+        if let Some(partner) = self.find_namesake(subject).or_else(|| single(self.measured())) {
             return Ok(partner);
         }
-        let file = self.file.display();
+        let (file, id) = (self.file.display(), &subject.id);
         Err(usage!(
             "{file} has no {id}; name the subject to compare with it, as in {file}#ID: {}",
             self.ids()
         ))
     }
+}
+
+/// Returns an id such as `name@1ms/thread-0` without its period.
+fn id_without_period(id: &str) -> String {
+    let Some((name, rest)) = id.split_once('@') else { return id.to_owned() };
+    rest.find('/').map_or_else(|| name.to_owned(), |end| format!("{name}{}", &rest[end..]))
 }
 
 /// Returns the only subject, unless there are several.
@@ -92,11 +108,11 @@ pub fn select_pairs<'a>(a: &'a RunSide, b: &'a RunSide) -> exit::Result<Vec<Subj
         (Some(id_a), Some(id_b)) => (a.find(id_a)?, b.find(id_b)?),
         (Some(id_a), None) => {
             let subject = a.find(id_a)?;
-            (subject, b.find_partner(&subject.id)?)
+            (subject, b.find_partner(subject)?)
         }
         (None, Some(id_b)) => {
             let subject = b.find(id_b)?;
-            (a.find_partner(&subject.id)?, subject)
+            (a.find_partner(subject)?, subject)
         }
     };
     if subject_a.id == subject_b.id && compare::is_same_run(&a.report, &b.report) {
@@ -110,7 +126,7 @@ pub fn select_pairs<'a>(a: &'a RunSide, b: &'a RunSide) -> exit::Result<Vec<Subj
     Ok(vec![SubjectPair { a: a.chosen(subject_a), b: b.chosen(subject_b) }])
 }
 
-/// Pairs the subjects of two runs that have equal ids.
+/// Pairs the subjects of two runs that are namesakes.
 fn pair_by_id<'a>(a: &'a RunSide, b: &'a RunSide) -> exit::Result<Vec<SubjectPair<'a>>> {
     let (file_a, file_b) = (a.file.display(), b.file.display());
     if compare::is_same_run(&a.report, &b.report) {
@@ -121,7 +137,7 @@ fn pair_by_id<'a>(a: &'a RunSide, b: &'a RunSide) -> exit::Result<Vec<SubjectPai
     }
     let mut pairs = Vec::new();
     for subject in a.measured() {
-        if let Some(namesake) = b.measured().find(|other| other.id == subject.id) {
+        if let Some(namesake) = b.find_namesake(subject) {
             pairs.push(SubjectPair { a: a.chosen(subject), b: b.chosen(namesake) });
         }
     }

@@ -308,3 +308,60 @@ fn pictures_hatch_unresolved_values() {
         "each says what its hatched zone is"
     );
 }
+
+/// The lines of a text after the first line that begins with these words.
+fn lines_from<'a>(text: &'a str, beginning: &str) -> Vec<&'a str> {
+    text.lines().skip_while(|line| !line.starts_with(beginning)).collect()
+}
+
+#[test]
+fn ranges_without_bins_are_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("quiet.txt");
+    let text = "T: 0 (12345) P:95 I:500 C:  20000 Min:      1 Act:    3 Avg:    4 Max:      57\n\
+                T: 1 (12346) P:95 I:1000 C:  10000 Min:      2 Act:    5 Avg:    6 Max:      81\n";
+    std::fs::write(&file, text).unwrap();
+    let shown = report_output(&file, &[]);
+    assert!(shown.starts_with("The highest lateness was 81.0 us, in "), "{shown}");
+    let table = lines_from(&shown, "subject");
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(table[0])[1..4], ["min", "mean", "max"], "{shown}");
+    assert_eq!(words(table[1])[1..7], ["1.00", "us", "4.00", "us", "57.0", "us"], "{shown}");
+    let notes: Vec<&str> = lines_from(&shown, "import-");
+    assert_eq!(notes.last(), Some(&"All of these notes: -v"));
+    let codes: Vec<&str> = notes.iter().filter_map(|note| note.split(':').next()).collect();
+    assert!(codes.iter().filter(|code| code.starts_with("import-")).count() == notes.len() - 1);
+    let verbose = report_output(&file, &["-v"]);
+    let verbose: Vec<&str> = verbose.split_whitespace().collect();
+    assert!(verbose.join(" ").contains("osjitter run shows CPU time next to lateness."));
+}
+
+#[test]
+fn threads_without_a_period_are_partners() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let file = directory.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let line = |thread: u64| {
+        format!(
+            "T: {thread} (1) P:95 I:500 C:  20000 Min:      1 Act:    3 Avg:    4 Max:      57\n"
+        )
+    };
+    let timed = write("timed", &(line(0) + &line(1)));
+    let bins = "# Histogram\n000003 019000\t019500\n000004 001000\t000500\n# Total: 000020000 000020000\n\
+                # Min Latencies: 00003 00003\n# Avg Latencies: 00003 00003\n# Max Latencies: 00004 00004\n\
+                # Histogram Overflows: 00000 00000\n";
+    let untimed = write("untimed", bins);
+    let ran = |options: &[&str]| {
+        Osjitter::new(["compare", &timed, &untimed]).args(options).run().exits(2).stderr
+    };
+    let error = ran(&[]);
+    assert!(
+        error.contains("period of cyclictest@500us/thread-1 and cyclictest/thread-1"),
+        "{error}"
+    );
+    let error = ran(&["--force"]);
+    assert!(error.contains("thread-0 has no rounds"), "paired, then refused: {error}");
+}

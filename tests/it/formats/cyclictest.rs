@@ -76,7 +76,7 @@ fn values_above_bins_are_unknown() {
     }
     assert_eq!((&summary["missed_at_least"], &summary["ticks"]), (&1.into(), &100_000.into()));
     for format in ["table", "markdown", "html"] {
-        let text = run_report(&file.path(), &["--format", format]).exits(0).stdout;
+        let text = run_report(&file.path(), &["-v", "--format", format]).exits(0).stdout;
         assert!(text.contains("at least 1 tick") && !text.contains("<0.01 %"), "{format}: {text}");
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("99000 of 100000 values are above the last bin"), "{format}");

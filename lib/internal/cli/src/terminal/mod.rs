@@ -44,9 +44,14 @@ pub fn set_verbose(is_verbose: bool) {
     let _ = IS_VERBOSE.set(is_verbose);
 }
 
+/// Returns whether `--verbose` is given.
+pub fn is_verbose() -> bool {
+    IS_VERBOSE.get().is_some_and(|is_verbose| *is_verbose)
+}
+
 /// Prints a message if `--verbose` is given.
 pub fn detail(message: impl FnOnce() -> String) {
-    if IS_VERBOSE.get().is_some_and(|is_verbose| *is_verbose) {
+    if is_verbose() {
         print_line(&to_printable(&message()));
     }
 }

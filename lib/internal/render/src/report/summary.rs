@@ -7,10 +7,11 @@ mod subject_line;
 
 use cli::time::{format_duration, format_time};
 use files::quantity::is_gaps;
-use files::report::{Report, Settled};
+use files::report::{Report, Settled, Subject};
 use files::subjects::SPINNING_CONTROL;
 
 use crate::report::cpus;
+use crate::report::label::labels;
 use crate::report::ranking::Ranking;
 use crate::report::summary::caveats::describe_caveats;
 use crate::report::summary::name_list::{join_names, label};
@@ -23,10 +24,12 @@ pub fn answer(ranking: &Ranking<'_>) -> String {
     if let Some(first) = report_sentences(ranking).into_iter().next() {
         return first;
     }
-    let has_ticks = ranking.report().subjects.iter().any(|subject| subject.summary.is_some());
-    let answer =
-        if has_ticks { "Too few ticks to rank the subjects." } else { "Nothing was measured." };
-    answer.to_owned()
+    let report = ranking.report();
+    match describe_highest("highest lateness", report) {
+        None => "Nothing was measured.".to_owned(),
+        Some(_) if report.is_own() => "Too few ticks to rank the subjects.".to_owned(),
+        Some(highest) => format!("{highest} No percentile is known."),
+    }
 }
 
 /// Returns the sentences of the summary after the answer: the price of the subject with the lowest
@@ -44,7 +47,7 @@ fn report_sentences(ranking: &Ranking<'_>) -> Vec<String> {
     let (report, shown) = (ranking.report(), ranking.shown());
     let lines = subject_lines(report, shown);
     if is_gaps(report) {
-        return Vec::from_iter(describe_longest_gap(&lines));
+        return Vec::from_iter(describe_highest("longest gap", report));
     }
     let mut sentences = cpus::sentences(report);
     if !sentences.is_empty() {
@@ -77,12 +80,15 @@ fn describe_early_end(report: &Report) -> Option<String> {
     ))
 }
 
-/// Names every subject with the longest gap.
-fn describe_longest_gap(lines: &[SubjectLine<'_>]) -> Option<String> {
-    let longest = lines.iter().map(|line| line.summary.lateness_ns.max).max()?;
-    let with_longest = lines.iter().filter(|line| line.summary.lateness_ns.max == longest);
-    let names: Vec<&str> = with_longest.map(|line| line.name.as_str()).collect();
-    Some(format!("The longest gap was {}, in {}.", format_time(longest), join_names(&names)))
+/// Names every subject with the highest value.
+fn describe_highest(value: &str, report: &Report) -> Option<String> {
+    let named = report.subjects.iter().zip(labels(report).names);
+    let max_ns = |subject: &Subject| subject.summary.as_ref().map(|s| s.lateness_ns.max);
+    let highest = report.subjects.iter().filter_map(max_ns).max()?;
+    let names = named.filter(|(subject, _)| max_ns(subject) == Some(highest)).map(|(_, name)| name);
+    let names: Vec<String> = names.collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Some(format!("The {value} was {}, in {}.", format_time(highest), join_names(&names)))
 }
 
 /// Describes the lateness of the controls, in the same rounds if the report has rounds.

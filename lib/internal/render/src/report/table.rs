@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use cli::printable::to_printable;
+use cli::terminal::is_verbose;
 use cli::time::{format_interval, format_number, format_time};
 use cli::words::{capitalize, group_digits, or_dash, pluralize, prefix_or_empty};
 use cli::wrap::wrap;
@@ -64,6 +65,9 @@ pub enum Column {
 const DEFAULT_COLUMNS: [Column; 4] =
     [Column::Percentiles, Column::Max, Column::Missed, Column::Cpu];
 
+const COLUMNS_WITHOUT_PERCENTILES: [Column; 5] =
+    [Column::Min, Column::Mean, Column::Max, Column::Missed, Column::Cpu];
+
 /// Returns the parser of a percentile by its label or its key.
 fn percentile_parser() -> impl TypedValueParser<Value = Percentile> {
     let values = PERCENTILES.map(|p| PossibleValue::new(p.label).alias(p.key));
@@ -90,9 +94,16 @@ pub fn with_summary(report: &Report, args: &TableArgs, columns: usize) -> String
         text.push('\n');
         text += &wrap(&details, width);
     }
-    for warning in describe_warnings(report) {
+    let warnings = describe_warnings(report);
+    if report.is_own() || is_verbose() {
+        for warning in warnings {
+            text.push('\n');
+            text += &wrap(&warning, width);
+        }
+    } else if !warnings.is_empty() {
         text.push('\n');
-        text += &wrap(&warning, width);
+        text.extend(warnings.iter().map(|warning| shorten_to_line(warning, width)));
+        text += "All of these notes: -v\n";
     }
     to_printable(&text) + &render_diagnoses(report, columns)
 }
@@ -108,6 +119,14 @@ fn describe_warnings(report: &Report) -> Vec<String> {
         }
     }
     by_code.into_iter().map(|(first, others)| format_warning(first, others)).collect()
+}
+
+/// Shortens a text to one line, which ends with … if words are missing.
+fn shorten_to_line(text: &str, width: usize) -> String {
+    let lines = wrap(text, width.saturating_sub(" …".len()));
+    let first = lines.lines().next().unwrap_or_default();
+    let end = if lines.lines().nth(1).is_some() { " …" } else { "" };
+    format!("{first}{end}\n")
 }
 
 fn format_warning(warning: &Warning, others: usize) -> String {
@@ -283,11 +302,25 @@ fn notes(report: &Report) -> Vec<String> {
     notes
 }
 
+/// Whether a percentile is known, or would be from more ticks. Some outputs of other tools have only
+/// the range of their values, and their mean.
+fn has_percentiles(report: &Report) -> bool {
+    report.is_own()
+        || summaries(report).any(|s| {
+            let known =
+                |percentile: &Percentile| s.lateness_ns.percentile(percentile.key).is_some();
+            PERCENTILES.iter().any(known)
+        })
+}
+
 /// Returns the columns of the table. `with_interval` adds the interval of the ranking percentile.
 fn table_columns(ranking: &Ranking<'_>, args: &TableArgs, with_interval: bool) -> Vec<TableColumn> {
     let (shown, ranked) = (ranking.shown(), ranking.percentile());
-    let mut columns =
-        if args.columns.is_empty() { DEFAULT_COLUMNS.to_vec() } else { args.columns.clone() };
+    let mut columns = match args.columns.as_slice() {
+        [] if has_percentiles(ranking.report()) => DEFAULT_COLUMNS.to_vec(),
+        [] => COLUMNS_WITHOUT_PERCENTILES.to_vec(),
+        chosen => chosen.to_vec(),
+    };
     if !args.percentiles.is_empty() && !columns.contains(&Column::Percentiles) {
         columns.insert(0, Column::Percentiles);
     }
