@@ -45,9 +45,9 @@ impl Variant {
             (Self::IdleTimeout | Self::IdleTimeoutSlack, Clock::Quanta) => {
                 Some("quanta states no error bound, without which it might fire early")
             }
-            (_, Clock::Quanta) if cfg!(not(feature = "quanta")) => Some(
-                "this binary was built without the feature quanta, which is a default one",
-            ),
+            (_, Clock::Quanta) if cfg!(not(feature = "quanta")) => {
+                Some("this binary was built without the feature quanta, which is a default one")
+            }
             _ => None,
         }
     }
