@@ -9,6 +9,7 @@ use crate::interrupt::stop_on_interrupt;
 use clap::Args;
 use cli::exit::{self, Error, ExitStatus, usage};
 use cli::terminal::{columns, note};
+use cli::wrap::wrap;
 
 use crate::meters::MeterReader;
 use render::formats::{Format, parser};
@@ -123,9 +124,9 @@ fn print_once(args: &TopArgs, mut poller: Poller, view: View) -> exit::Result<Ex
         _ if loops.is_empty() => String::new(),
         _ => {
             let size = FrameSize { columns: columns(), lines: usize::MAX };
-            let mut lines = frame::table(loops, view, size);
-            lines.extend(frame::function_lines(loops));
-            lines.join("\n") + "\n"
+            let mut text = frame::table(loops, view, size).join("\n") + "\n";
+            text.extend(frame::function_lines(loops).iter().map(|line| wrap(line, size.columns)));
+            text
         }
     };
     std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)?;
