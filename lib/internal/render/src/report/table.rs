@@ -121,12 +121,19 @@ fn describe_warnings(report: &Report) -> Vec<String> {
     by_code.into_iter().map(|(first, others)| format_warning(first, others)).collect()
 }
 
-/// Shortens a text to one line, which ends with … if words are missing.
+/// Shortens a text to one line: its first sentence, or if that is too long, as many clauses or
+/// words as fit, and an ellipsis.
 fn shorten_to_line(text: &str, width: usize) -> String {
-    let lines = wrap(text, width.saturating_sub(" …".len()));
-    let first = lines.lines().next().unwrap_or_default();
-    let end = if lines.lines().nth(1).is_some() { " …" } else { "" };
-    format!("{first}{end}\n")
+    const ELLIPSIS: &str = " …";
+    let wrapped = wrap(text, width.saturating_sub(ELLIPSIS.chars().count()));
+    let Some((line, _)) = wrapped.trim_end().split_once('\n') else { return wrapped };
+    let clauses = format!("{line} ");
+    if let Some((sentence, _)) = clauses.split_once(". ") {
+        return format!("{sentence}.\n");
+    }
+    let ends = ["; ", ": "].into_iter().filter_map(|end| clauses.rfind(end));
+    let end = ends.max().filter(|&end| end * 5 >= width * 3).unwrap_or(line.len());
+    format!("{}{ELLIPSIS}\n", &line[..end])
 }
 
 fn format_warning(warning: &Warning, others: usize) -> String {

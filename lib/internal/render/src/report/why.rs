@@ -447,8 +447,8 @@ mod tests {
                         27.0 %           below the thread  interrupts, waking up an idle CPU, or the host\n\
                         9.3 %            own CPU           its thread was catching up, or busy with other tasks\n\
                         1.0 %            the usual way     from the timer to the task, including the rounding of the runtime's timers\n\n\
-                        Round 17, tick 104: 12.7 ms late, 12.0 ms of it waiting for a CPU (behind\n\
-                        cc1plus 46.0 ms, kworker/0:1 9.00 ms, a b\u{fffd}[2J 5.00 ms), 690 us below the thread.\n";
+                        Round 17, tick 104: 12.7 ms late, 12.0 ms of it waiting for a CPU (behind cc1plus 46.0 ms, kworker/0:1\n\
+                        9.00 ms, a b\u{fffd}[2J 5.00 ms), 690 us below the thread.\n";
         assert_eq!(text, expected, "{text}");
     }
 
@@ -544,7 +544,7 @@ mod tests {
             text.contains("waited for a CPU  (tier B1 would show which threads had it)"),
             "{text}"
         );
-        let next = "Tier B1 would add which threads held the CPU; perf_event_open: denied; it needs\nCAP_PERFMON.\n";
+        let next = "Tier B1 would add which threads held the CPU; perf_event_open: denied; it needs CAP_PERFMON.\n";
         assert!(text.ends_with(next), "{text}");
         assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
     }
