@@ -15,10 +15,11 @@ use engine::measure::round::RoundResult;
 use engine::scenario::Scenario;
 use files::report::Settled;
 use jitterstat::stats::signed_rank::Shift;
-use jitterstat::stats::{quantile, shift};
+use jitterstat::stats::{bootstrap, quantile, shift};
 
-/// Rounds before the first look; fewer have intervals that are too wide to conclude from.
-pub const MIN_ROUNDS: u64 = 8;
+/// Rounds before the first look. With fewer, the report has no intervals, and its answer is that
+/// nothing can be judged.
+pub const MIN_ROUNDS: u64 = bootstrap::MIN_ROUNDS as u64;
 /// Two subjects whose p50 differ by less than this factor have no order, and a p50 is known if it may
 /// be wrong by no more.
 const MAX_RATIO: f64 = 1.25;
@@ -72,7 +73,7 @@ impl Settling {
             subject.add(round.index, samples.copied().collect());
         }
         let is_complete = self.is_complete(round.index);
-        self.is_settled = round.index + 1 >= MIN_ROUNDS && is_complete && self.is_settled_now();
+        self.is_settled = is_complete && self.is_settled_now();
         if is_complete {
             self.answer = self.find_answer();
         }
@@ -159,6 +160,9 @@ impl WatchedSubject {
 
     fn is_known(&self) -> bool {
         let values: Vec<f64> = self.rounds.values().copied().flatten().collect();
+        if (values.len() as u64) < MIN_ROUNDS {
+            return false;
+        }
         let shift = shift::paired(&values).map(|interval| interval.shift);
         shift.is_some_and(|s| (s.upper - s.lower) / 2.0 <= MAX_RATIO.ln())
     }
@@ -208,26 +212,26 @@ mod tests {
 
     #[test]
     fn clear_orders_and_ties_are_settled() {
-        let near = |ns: i64| subject((0..8).map(move |round| ns + round * 10));
+        let near = |ns: i64| subject((0..10).map(move |round| ns + round * 10));
         assert!(are_settled([near(30_000), near(1_000_000), near(600)]));
         assert!(are_settled([near(30_000), near(33_000)]), "clear, although near");
-        let uneven = |sign: i64| subject((0..8).map(move |r| 30_000 + sign * (r % 3 - 1) * 2_000));
+        let uneven = |sign: i64| subject((0..10).map(move |r| 30_000 + sign * (r % 3 - 1) * 2_000));
         assert!(are_settled([uneven(1), uneven(-1)]), "a tie");
     }
 
     #[test]
     fn unknown_orders_are_not_settled() {
         let wide =
-            |odd: i64| subject((0..8).map(move |r| if r % 2 == odd { 20_000 } else { 40_000 }));
+            |odd: i64| subject((0..10).map(move |r| if r % 2 == odd { 20_000 } else { 40_000 }));
         assert!(!are_settled([wide(0)]), "one p50 is not known");
-        let drift = |offset: i64| subject((0..8).map(move |r| 30_000 + offset * (r - 3) * 2_000));
+        let drift = |offset: i64| subject((0..10).map(move |r| 30_000 + offset * (r - 3) * 2_000));
         assert!(!are_settled([drift(1), drift(-1)]), "the order changed");
-        assert!(!are_settled([subject([1; 5]), subject([9; 5])]), "too few rounds");
+        assert!(!are_settled([subject([1; 9]), subject([9; 9])]), "too few rounds");
     }
 
     #[test]
     fn groups_are_not_compared() {
-        let drift = |offset: i64| subject((0..8).map(move |r| 30_000 + offset * (r - 3) * 2_000));
+        let drift = |offset: i64| subject((0..10).map(move |r| 30_000 + offset * (r - 3) * 2_000));
         let other = WatchedSubject { group: Some("1ms".to_owned()), ..drift(-1) };
         assert!(are_settled([drift(1), other]));
     }
@@ -236,13 +240,13 @@ mod tests {
     fn rounds_of_controls_are_completed() {
         let control = |rounds| WatchedSubject { group: None, ..subject(vec![9; rounds]) };
         let settling = |rounds| Settling {
-            subjects: vec![Some(subject([1; 8])), Some(control(rounds))],
+            subjects: vec![Some(subject([1; 10])), Some(control(rounds))],
             is_settled: false,
             answer: None,
         };
-        assert!(!settling(7).is_complete(7) && settling(8).is_complete(7));
-        assert!(settling(8).is_settled_now());
-        assert!(!are_settled([control(8)]), "no subject competes any more");
+        assert!(!settling(9).is_complete(9) && settling(10).is_complete(9));
+        assert!(settling(10).is_settled_now());
+        assert!(!are_settled([control(10)]), "no subject competes any more");
     }
 
     #[test]
@@ -252,21 +256,21 @@ mod tests {
         };
         let answer =
             |subjects| Settling { subjects, is_settled: false, answer: None }.find_answer();
-        let (low, high) = (named("low", &[20_000; 8]), named("high", &[90_000; 8]));
+        let (low, high) = (named("low", &[20_000; 10]), named("high", &[90_000; 10]));
         let clear = "So far, low is the least late at p50: 20.0 us";
         assert_eq!(answer(vec![high, low]).unwrap(), clear);
         let (low, near) = (named("low", &[20_000; 2]), named("near", &[21_000; 2]));
         let tie = format!("{clear}; near is not clearly later");
         assert_eq!(answer(vec![low, near]).unwrap(), tie);
-        assert_eq!(answer(vec![named("low", &[20_000; 8])]), None, "nothing to compare");
-        assert_eq!(answer(vec![named("low", &[1; 8]), named("new", &[])]), None);
+        assert_eq!(answer(vec![named("low", &[20_000; 10])]), None, "nothing to compare");
+        assert_eq!(answer(vec![named("low", &[1; 10]), named("new", &[])]), None);
     }
 
     #[test]
     fn excluded_rounds_count_for_nothing() {
-        let mut subject = subject([100; 8]);
-        subject.add(8, Vec::new());
-        assert_eq!((subject.rounds.len(), subject.median()), (9, 100_f64.ln()));
+        let mut subject = subject([100; 10]);
+        subject.add(10, Vec::new());
+        assert_eq!((subject.rounds.len(), subject.median()), (11, 100_f64.ln()));
         assert!(subject.is_known());
     }
 
@@ -295,7 +299,7 @@ mod tests {
                 subject.add(rounds, samples[index].clone());
             }
             rounds += 1;
-            if rounds >= MIN_ROUNDS && settling.is_settled_now() {
+            if settling.is_settled_now() {
                 break;
             }
         }
@@ -330,7 +334,7 @@ mod tests {
         }
         all_rounds.sort_unstable();
         let (median, max) = (all_rounds[RUNS / 2], all_rounds[RUNS - 1]);
-        assert_eq!((kept, median, max), (RUNS, 8, 11), "bias {}", bias / RUNS as f64);
+        assert_eq!((kept, median, max), (RUNS, 10, 11), "bias {}", bias / RUNS as f64);
         assert!((bias / RUNS as f64).abs() < 0.01, "bias {}", bias / RUNS as f64);
     }
 }
