@@ -3,8 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
+use super::bench_samples::{MAX_BENCHES, MAX_NAME_BYTES};
 use super::cbor::CborError;
-use super::{BenchFormat, MAX_BENCHES, MAX_NAME_BYTES, MAX_OUTPUT_BYTES};
+use super::{BenchFormat, MAX_OUTPUT_BYTES};
 
 /// An output that is not one of the harness, or that contains no usable benchmarks.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -9,10 +9,35 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::bench_harness::{BenchMillis, Flag, Harness, flag, option};
+use super::command_words::executable_separator_place;
 use super::criterion_server::{CompletedBench, CriterionTalk};
 use super::{
-    BenchOutputError, BenchSamples, Flag, NumberSamples, escape_regex, flag, option,
-    possible_names, read_bounded,
+    BenchOutput, BenchOutputError, BenchSamples, CRITERION_NAME, NumberSamples, Selection,
+    escape_regex, possible_names, read_bounded,
+};
+
+pub const HARNESS: Harness = Harness {
+    name: "criterion",
+    expected_output: "files of Criterion in the directory CRITERION_HOME",
+    default_number: "time",
+    known_numbers: Some(&["time", "throughput"]),
+    example_number: "throughput",
+    counts: &[],
+    // Besides its flags, the iterations that find their number, and messages.
+    bench_millis: Some(BenchMillis { short: 8..=10, brief: 8..=10 }),
+    flags: FLAGS,
+    variables: &[],
+    output_variables: |_, directory| vec![(ENV_HOME, directory.join(CRITERION_NAME).into())],
+    argument_place: executable_separator_place,
+    // The single filter is a regular expression.
+    filter_arguments: |filters, _| match filters {
+        [] => Vec::new(),
+        _ => vec![filters.join("|")],
+    },
+    select: |_, names| Some(Selection::Filter(vec![name_filter(names)])),
+    read_files: Some(read_run),
+    parse: |sample_file, _| Ok(vec![parse_samples("sample", None, sample_file)?]),
 };
 
 /// Flags of a short run. Version 0.4 or later accepts fractions of a second. The samples are judged
@@ -20,7 +45,7 @@ use super::{
 ///
 /// For a suite of fourteen benchmarks, runs of 10 and 30 ms had no narrower intervals after as many
 /// pairs, and took five times as long.
-pub const FLAGS: &[Flag] = &[
+const FLAGS: &[Flag] = &[
     flag("--bench"),
     flag("--noplot"),
     option("--warm-up-time", "0.002"),
@@ -28,6 +53,9 @@ pub const FLAGS: &[Flag] = &[
     option("--sample-size", "10"),
     option("--nresamples", "100"),
 ];
+
+/// Variable that names the directory of Criterion.
+const ENV_HOME: &str = "CRITERION_HOME";
 
 /// Maximum depth of a benchmark: its group, function and value, and the directory of the run.
 const MAX_DEPTH: usize = 4;
@@ -51,9 +79,17 @@ struct BenchmarkFile {
 }
 
 /// Returns the filter, a regular expression, that selects benchmarks by their names.
-pub fn name_filter(names: &[&str]) -> String {
+fn name_filter(names: &[&str]) -> String {
     let names: Vec<String> = possible_names(names).into_iter().map(escape_regex).collect();
     format!("^(?:{})$", names.join("|"))
+}
+
+fn read_run(output: &BenchOutput<'_>, _: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
+    match output.criterion_talk {
+        Some(talk) if talk.has_connection() => from_talk(talk),
+        // The program is not a Criterion that connects, but has written its files.
+        _ => read(&output.directory.join(CRITERION_NAME)),
+    }
 }
 
 /// Returns the benchmarks that Criterion sent. Those that did not complete have no number.
@@ -109,7 +145,7 @@ fn parse_work(throughput: &Value) -> Option<Work> {
 }
 
 /// Reads the samples of all benchmarks of a run.
-pub fn read(home: &Path) -> Result<Vec<BenchSamples>, BenchOutputError> {
+fn read(home: &Path) -> Result<Vec<BenchSamples>, BenchOutputError> {
     let mut benches = Vec::new();
     // A program that ran no benchmark has created no directory.
     if home.is_dir() {
@@ -155,7 +191,7 @@ fn read_directory(
 }
 
 /// Parses the `sample.json` of a benchmark. The file does not state the unit of the measurement.
-pub fn parse_samples(
+fn parse_samples(
     name: &str,
     throughput: Option<&Value>,
     bytes: &[u8],

@@ -12,8 +12,9 @@ use std::thread::JoinHandle;
 
 use serde::Deserialize;
 
+use super::BenchOutputError;
+use super::bench_samples::MAX_BENCHES;
 use super::cbor;
-use super::{BenchOutputError, MAX_BENCHES};
 
 /// Variable with the port to which Criterion connects.
 pub const ENV_PORT: &str = "CARGO_CRITERION_PORT";

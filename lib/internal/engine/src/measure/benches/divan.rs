@@ -7,23 +7,39 @@
 
 use jitterstat::series::Better;
 
-use super::{
-    BenchOutputError, BenchSamples, Flag, NumberSamples, flag, join_name, option, possible_names,
+use super::bench_harness::{BenchMillis, Flag, Harness, flag, option};
+use super::command_words::executable_separator_place;
+use super::{BenchOutputError, BenchSamples, NumberSamples, Selection, join_name, possible_names};
+
+pub const HARNESS: Harness = Harness {
+    name: "divan",
+    expected_output: "rows of the table of divan on standard output",
+    default_number: MEDIAN,
+    known_numbers: Some(NUMBERS),
+    example_number: "fastest",
+    counts: MEMORY_NUMBERS,
+    // Three lines, each after runs that find the number of iterations.
+    bench_millis: Some(BenchMillis { short: 20..=110, brief: 5..=30 }),
+    flags: &[flag("--bench")],
+    variables: VARIABLES,
+    output_variables: |_, _| Vec::new(),
+    argument_place: executable_separator_place,
+    filter_arguments: |filters, _| filters.to_vec(),
+    select: |_, names| Some(Selection::Filter(name_filters(names))),
+    read_files: None,
+    parse: |stdout, _| parse(&String::from_utf8_lossy(stdout)),
 };
 
-/// Flags of a run.
-pub const FLAGS: &[Flag] = &[flag("--bench")];
 /// Variables of a short run, which have priority over the attributes of a benchmark. Without a
 /// minimum, the samples of a fast benchmark end within a millisecond.
-pub const VARIABLES: &[Flag] = &[
+const VARIABLES: &[Flag] = &[
     option("DIVAN_MIN_TIME", "0.02").or_brief("0.005"),
     option("DIVAN_MAX_TIME", "0.1").or_brief("0.02"),
 ];
 
-/// Number that is judged unless `--metric` chooses another one.
-pub const MEDIAN: &str = "median";
+const MEDIAN: &str = "median";
 /// Numbers that `--metric` can choose.
-pub const NUMBERS: &[&str] = &[
+const NUMBERS: &[&str] = &[
     MEDIAN,
     "fastest",
     "mean",
@@ -45,7 +61,7 @@ pub const NUMBERS: &[&str] = &[
 ];
 
 /// Numbers that count.
-pub const MEMORY_NUMBERS: &[&str] = NUMBERS.split_at(8).1;
+const MEMORY_NUMBERS: &[&str] = NUMBERS.split_at(8).1;
 
 const COLUMNS: [&str; 6] = ["fastest", "slowest", MEDIAN, "mean", "samples", "iters"];
 const MEDIAN_COLUMN: usize = 2;
@@ -76,7 +92,7 @@ struct Reader<'a> {
 
 /// Returns the filters that select benchmarks by their whole names. Those of a benchmark that runs
 /// with several numbers of threads have one path.
-pub fn name_filters(names: &[&str]) -> Vec<String> {
+fn name_filters(names: &[&str]) -> Vec<String> {
     let is_threads =
         |node: &str| node.strip_prefix("t=").is_some_and(|threads| threads.parse::<u64>().is_ok());
     let path = |name: &str| match name.rsplit_once("::") {
@@ -89,7 +105,7 @@ pub fn name_filters(names: &[&str]) -> Vec<String> {
 }
 
 /// Parses the benchmarks of a run.
-pub fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
+fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
     let mut reader = Reader::default();
     for line in text.lines() {
         reader.read_line(line)?;

@@ -6,20 +6,41 @@ use std::collections::HashMap;
 
 use jitterstat::series::Better;
 
+use super::bench_harness::{BenchMillis, Flag, Harness, flag, option};
+use super::command_words::separator_place;
 use super::{
-    BenchOutputError, BenchSamples, Flag, NumberSamples, Selection, escape_regex, is_flag,
-    is_separator, join_name, option,
+    BenchOutputError, BenchSamples, NumberSamples, Selection, escape_regex, file_stem, has_flag,
+    is_flag, is_separator, join_name,
+};
+
+pub const HARNESS: Harness = Harness {
+    name: "go",
+    expected_output: "lines like `BenchmarkSort-8  1000  1234 ns/op` on standard output",
+    default_number: TIME,
+    known_numbers: None,
+    example_number: "allocs/op",
+    counts: MEMORY_NUMBERS,
+    bench_millis: Some(BenchMillis { short: 80..=200, brief: 20..=60 }),
+    flags: FLAGS,
+    variables: &[],
+    output_variables: |_, _| Vec::new(),
+    argument_place,
+    filter_arguments,
+    select: |command, names| Some(select(command, names)),
+    read_files: None,
+    parse: |stdout, _| parse(&String::from_utf8_lossy(stdout)),
 };
 
 /// Flags of a short run. The names with `test.` are accepted by test binaries and by `go test`.
-pub const FLAGS: &[Flag] = &[
-    option("-test.run", "^$"),
-    option("-test.benchtime", "20ms").or_brief("5ms"),
-    option("-test.count", "3"),
+const FLAGS: &[Flag] = &[
+    option("-test.run", "^$").with_equals_sign(),
+    option("-test.benchtime", "20ms").or_brief("5ms").with_equals_sign(),
+    option("-test.count", "3").with_equals_sign(),
+    flag("-test.benchmem").for_numbers(MEMORY_NUMBERS),
 ];
 
 /// Numbers that `-test.benchmem` adds.
-pub const MEMORY_NUMBERS: &[&str] = &["B/op", "allocs/op"];
+const MEMORY_NUMBERS: &[&str] = &["B/op", "allocs/op"];
 
 const BENCH_FLAG: &str = "-test.bench";
 const TIME: &str = "ns/op";
@@ -27,11 +48,28 @@ const TIME: &str = "ns/op";
 /// Minimum width of a value in the lines of Go, with the spaces in front of it.
 const MIN_VALUE_WIDTH: usize = 7;
 
+/// Returns the index at which flags are inserted. An executable of tests reads flags only in front
+/// of its first other argument.
+fn argument_place(command: &[String]) -> usize {
+    match command.iter().position(|word| file_stem(word).ends_with(".test")) {
+        Some(executable) => executable + 1,
+        None => separator_place(command, 0),
+    }
+}
+
+fn filter_arguments(filters: &[String], command: &[String]) -> Vec<String> {
+    match filters {
+        _ if has_flag(command, BENCH_FLAG) => Vec::new(),
+        [] => vec![format!("{BENCH_FLAG}=.")],
+        _ => vec![format!("{BENCH_FLAG}={}", filters.join("|"))],
+    }
+}
+
 /// Returns the flag that selects benchmarks by their names, instead of one of the user.
 ///
 /// Go matches each level of a name by an expression of its own, and since 1.20 it accepts several
 /// names between bars. A name ends with the number of threads, unless that is one.
-pub fn select(command: &[String], names: &[&str]) -> Selection {
+fn select(command: &[String], names: &[&str]) -> Selection {
     let mut patterns = Vec::new();
     for name in names {
         let package = if name.starts_with("Benchmark") { None } else { name.find(".Benchmark") };
@@ -99,7 +137,7 @@ struct Reader<'a> {
 
 /// Parses the benchmarks of a run. Several lines of a benchmark are several samples. With several
 /// packages, a name begins with its package.
-pub fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
+fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
     let mut reader = Reader::default();
     for line in text.lines() {
         reader.read_line(line)?;

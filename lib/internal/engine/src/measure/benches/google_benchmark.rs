@@ -3,6 +3,8 @@
 //! Version 1.5 was the first to state the kind of each entry. Without a repetition, for a benchmark
 //! that reports only aggregates, the median of the repetitions is read.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 use files::gate::verdict::UnjudgedReason;
@@ -10,29 +12,48 @@ use jitterstat::series::Better;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::bench_harness::{BenchMillis, Flag, Harness, option};
 use super::lenient_json::replace_non_finite;
 use super::{
-    BenchOutputError, BenchSamples, Flag, NumberSamples, Unmeasured, escape_regex, option,
-    possible_names,
+    BenchFormat, BenchOutput, BenchOutputError, BenchRequest, BenchSamples, NumberSamples,
+    Selection, Unmeasured, escape_regex, possible_names, read_if_exists,
+};
+
+pub const HARNESS: Harness = Harness {
+    name: "google-benchmark",
+    expected_output: "benchmarks in the file that BENCHMARK_OUT names",
+    default_number: REAL_TIME,
+    known_numbers: None,
+    example_number: CPU_TIME,
+    counts: MEMORY_NUMBERS,
+    bench_millis: Some(BenchMillis { short: 80..=200, brief: 20..=60 }),
+    // It has variables instead.
+    flags: &[],
+    variables: VARIABLES,
+    output_variables,
+    argument_place: |command| command.len(),
+    filter_arguments: |_, _| Vec::new(),
+    select: |_, names| Some(Selection::Filter(vec![name_flag(names)])),
+    read_files: Some(read_run),
+    parse: |json, _| parse(json),
 };
 
 /// Variables of a short run, which have the priority of a default.
-pub const VARIABLES: &[Flag] =
+const VARIABLES: &[Flag] =
     &[option("BENCHMARK_REPETITIONS", "3"), option("BENCHMARK_MIN_TIME", "0.02").or_brief("0.005")];
 /// Variable with the path of the JSON.
-pub const ENV_OUT: &str = "BENCHMARK_OUT";
+const ENV_OUT: &str = "BENCHMARK_OUT";
 /// Variable with the format of the file.
-pub const ENV_OUT_FORMAT: &str = "BENCHMARK_OUT_FORMAT";
+const ENV_OUT_FORMAT: &str = "BENCHMARK_OUT_FORMAT";
 /// Variable with the filter.
-pub const ENV_FILTER: &str = "BENCHMARK_FILTER";
+const ENV_FILTER: &str = "BENCHMARK_FILTER";
 /// Name of the JSON in the directory of a run.
-pub const OUT_NAME: &str = "google-benchmark.json";
+const OUT_NAME: &str = "google-benchmark.json";
 
-/// Number that is judged unless `--metric` chooses another one.
-pub const REAL_TIME: &str = "real_time";
+const REAL_TIME: &str = "real_time";
 const CPU_TIME: &str = "cpu_time";
 /// Numbers of the memory manager, which are counts.
-pub const MEMORY_NUMBERS: &[&str] = &["allocs_per_iter", "max_bytes_used"];
+const MEMORY_NUMBERS: &[&str] = &["allocs_per_iter", "max_bytes_used"];
 
 /// Keys of an entry with numbers that are not results.
 const OTHER_KEYS: [&str; 7] = [
@@ -85,14 +106,30 @@ enum RunType {
     Aggregate,
 }
 
+fn output_variables(request: &BenchRequest, directory: &Path) -> Vec<(&'static str, OsString)> {
+    let mut variables =
+        vec![(ENV_OUT, directory.join(OUT_NAME).into()), (ENV_OUT_FORMAT, "json".into())];
+    if !request.filters.is_empty() {
+        variables.push((ENV_FILTER, request.filters.join("|").into()));
+    }
+    variables
+}
+
+fn read_run(output: &BenchOutput<'_>, stdout: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
+    if ran_twice(stdout) {
+        return Err(BenchOutputError::SeveralRuns(BenchFormat::GoogleBenchmark));
+    }
+    parse(&read_if_exists(&output.directory.join(OUT_NAME))?.unwrap_or_default())
+}
+
 /// Returns the flag that selects benchmarks by their names, with an extended regular expression.
-pub fn name_flag(names: &[&str]) -> String {
+fn name_flag(names: &[&str]) -> String {
     let names: Vec<String> = possible_names(names).into_iter().map(escape_regex).collect();
     format!("--benchmark_filter=^({})$", names.join("|"))
 }
 
 /// Parses the benchmarks of a run. The file is empty if no benchmark matched the filter.
-pub fn parse(bytes: &[u8]) -> Result<Vec<BenchSamples>, BenchOutputError> {
+fn parse(bytes: &[u8]) -> Result<Vec<BenchSamples>, BenchOutputError> {
     if bytes.trim_ascii().is_empty() {
         return Ok(Vec::new());
     }
@@ -107,7 +144,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<BenchSamples>, BenchOutputError> {
 
 /// Returns whether standard output shows that the library ran twice. Its file has only the results
 /// of the last time.
-pub fn ran_twice(stdout: &str) -> bool {
+fn ran_twice(stdout: &str) -> bool {
     let is_heading = |line: &&str| {
         let is_table = line.starts_with("Benchmark ") && line.contains(" Iterations");
         is_table || line.trim() == "\"context\": {"
@@ -194,21 +231,8 @@ fn time_unit(unit: &str) -> (&str, f64) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bench_samples::describe;
     use super::*;
-
-    fn describe(benches: &[BenchSamples]) -> Vec<String> {
-        let describe_number = |number: &NumberSamples| {
-            format!("{} {} {} {:?}", number.name, number.unit, number.better, number.samples)
-        };
-        let describe = |bench: &BenchSamples| {
-            let numbers: Vec<String> = bench.numbers.iter().map(describe_number).collect();
-            let unmeasured = bench.unmeasured.as_ref();
-            let unmeasured = unmeasured
-                .map_or(String::new(), |found| format!("{}: {}", found.reason, found.message));
-            format!("{}: {}{unmeasured}", bench.name, numbers.join(", "))
-        };
-        benches.iter().map(describe).collect()
-    }
 
     fn parse_entries(entries: &str) -> Vec<String> {
         describe(&parse(format!(r#"{{"benchmarks":[{entries}]}}"#).as_bytes()).unwrap())

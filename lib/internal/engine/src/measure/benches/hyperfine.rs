@@ -5,11 +5,35 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{BenchOutputError, BenchSamples, Flag, file_stem, option, strip_ordinal};
+use super::bench_harness::{Flag, Harness, option};
+use super::command_words::separator_place;
+use super::{BenchOutputError, BenchSamples, Selection, file_stem, strip_ordinal};
+
+pub const HARNESS: Harness = Harness {
+    name: "hyperfine",
+    expected_output: "a command in the JSON of hyperfine on standard output",
+    default_number: "time",
+    known_numbers: Some(&["time"]),
+    example_number: "time",
+    counts: &[],
+    // It depends on the commands.
+    bench_millis: None,
+    flags: FLAGS,
+    variables: &[],
+    output_variables: |_, _| Vec::new(),
+    argument_place: |command| {
+        separator_place(command, program_place(command).unwrap_or(command.len()))
+    },
+    // hyperfine has no filter.
+    filter_arguments: |_, _| Vec::new(),
+    select: |command, names| select(command, names).map(Selection::Command),
+    read_files: None,
+    parse,
+};
 
 /// Flags with which the JSON is all that hyperfine prints. Before version 1.16, it wrote a file with the
 /// name `-` instead.
-pub const FLAGS: &[Flag] = &[option("--style", "none"), option("--export-json", STDOUT)];
+const FLAGS: &[Flag] = &[option("--style", "none"), option("--export-json", STDOUT)];
 
 const STDOUT: &str = if cfg!(unix) { "/dev/stdout" } else { "-" };
 
@@ -82,10 +106,14 @@ impl CommandResult {
     }
 }
 
+fn program_place(command: &[String]) -> Option<usize> {
+    command.iter().position(|word| file_stem(word) == "hyperfine")
+}
+
 /// Returns a command of hyperfine without the commands that have other names. `None` if the result
 /// of each command is not known, as with a scan of parameters.
-pub fn select(command: &[String], names: &[&str]) -> Option<Vec<String>> {
-    let program = command.iter().position(|word| file_stem(word) == "hyperfine")?;
+fn select(command: &[String], names: &[&str]) -> Option<Vec<String>> {
+    let program = program_place(command)?;
     let (mut commands, mut command_names) = (Vec::new(), Vec::new());
     let mut places = program + 1..command.len();
     while let Some(place) = places.next() {
@@ -119,7 +147,7 @@ pub fn select(command: &[String], names: &[&str]) -> Option<Vec<String>> {
 
 /// Parses the commands of a run. hyperfine has no filter, so those whose name contains none of the
 /// filters are dropped.
-pub fn parse(bytes: &[u8], filters: &[String]) -> Result<Vec<BenchSamples>, BenchOutputError> {
+fn parse(bytes: &[u8], filters: &[String]) -> Result<Vec<BenchSamples>, BenchOutputError> {
     let Export { results } = serde_json::from_slice(bytes)
         .map_err(|error| BenchOutputError::HyperfineJson(Arc::new(error)))?;
     let mut benches = Vec::new();

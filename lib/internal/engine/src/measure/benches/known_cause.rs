@@ -93,7 +93,7 @@ impl KnownCause {
         };
         // A flag of a run that is not the user's has no effect of this kind.
         let is_added = |flag: &str| {
-            let value = format.flags().iter().find(|own| own.name == flag)?.value?;
+            let value = format.harness().flags.iter().find(|own| own.name == flag)?.value?;
             Some(command.windows(2).any(|pair| pair[0] == flag && pair[1] == value))
         };
         let is_cause = |effect: &&FlagEffect| {
@@ -149,7 +149,7 @@ mod tests {
             assert!(cause.starts_with(expected), "{cause}");
             assert_eq!(KnownCause::find(format, &command[..1], ""), None);
         }
-        let own = &BenchFormat::Hyperfine.flags()[1];
+        let own = &BenchFormat::Hyperfine.harness().flags[1];
         let own = ["hyperfine", own.name, own.value.unwrap()].map(str::to_owned);
         assert_eq!(KnownCause::find(BenchFormat::Hyperfine, &own, ""), None);
     }

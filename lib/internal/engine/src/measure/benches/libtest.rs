@@ -5,22 +5,40 @@
 
 use jitterstat::series::Better;
 
-use super::{BenchOutputError, BenchSamples, Flag, NumberSamples, flag, possible_names};
+use super::bench_harness::{BenchMillis, Harness, flag};
+use super::command_words::executable_separator_place;
+use super::{BenchOutputError, BenchSamples, NumberSamples, Selection, possible_names};
 
-/// Flags of a run. The harness chooses the time of a benchmark: from 0.3 to 3 seconds.
-pub const FLAGS: &[Flag] = &[flag("--bench")];
+pub const HARNESS: Harness = Harness {
+    name: "libtest",
+    expected_output: "lines like `test sort ... bench: 1,234 ns/iter` on standard output",
+    default_number: "time",
+    known_numbers: Some(&["time", "MB/s"]),
+    example_number: "MB/s",
+    counts: &[],
+    // The harness chooses the time.
+    bench_millis: Some(BenchMillis { short: 300..=3_000, brief: 300..=3_000 }),
+    flags: &[flag("--bench")],
+    variables: &[],
+    output_variables: |_, _| Vec::new(),
+    argument_place: executable_separator_place,
+    filter_arguments: |filters, _| filters.to_vec(),
+    select: |_, names| Some(Selection::Filter(name_filters(names))),
+    read_files: None,
+    parse: |stdout, _| parse(&String::from_utf8_lossy(stdout)),
+};
 
 /// Results of what is not a benchmark, or was not run.
 const OTHER_RESULTS: [&str; 3] = ["ok", "ignored", "FAILED"];
 
 /// Returns the filters that select benchmarks by their whole names.
-pub fn name_filters(names: &[&str]) -> Vec<String> {
+fn name_filters(names: &[&str]) -> Vec<String> {
     let names = possible_names(names).into_iter().map(str::to_owned);
     ["--exact".to_owned()].into_iter().chain(names).collect()
 }
 
 /// Parses the benchmarks of a run.
-pub fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
+fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
     let mut benches = Vec::new();
     let mut pending = None;
     for line in text.lines() {

@@ -2,6 +2,9 @@
 //! the format of JUnit, which lists the tests that ran without a result.
 
 use std::collections::HashSet;
+use std::env;
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 use files::gate::verdict::UnjudgedReason;
@@ -9,18 +12,41 @@ use jitterstat::series::Better;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::bench_harness::Harness;
 use super::lenient_json::replace_non_finite;
-use super::{BenchOutputError, BenchSamples, NumberSamples, RunLength, Unmeasured};
+use super::{
+    BenchFormat, BenchOutput, BenchOutputError, BenchRequest, BenchSamples, NumberSamples,
+    RunLength, Selection, Unmeasured, read_bounded, read_if_exists,
+};
+
+pub const HARNESS: Harness = Harness {
+    name: "pytest-benchmark",
+    expected_output: "tests with the fixture of pytest-benchmark, which pytest-xdist disables unless it has -n 0",
+    default_number: TIME,
+    known_numbers: None,
+    example_number: "min",
+    counts: &[],
+    // It depends on the options of its configuration.
+    bench_millis: None,
+    // It has a variable with options instead.
+    flags: &[],
+    variables: &[],
+    output_variables,
+    argument_place: |command| command.len(),
+    filter_arguments: |_, _| Vec::new(),
+    select: |_, names| name_option(names).map(|option| Selection::Filter(vec![option])),
+    read_files: Some(read_run),
+    parse: |json, _| parse(json),
+};
 
 /// Variable with options, in front of those of the command line.
-pub const ENV_OPTIONS: &str = "PYTEST_ADDOPTS";
+const ENV_OPTIONS: &str = "PYTEST_ADDOPTS";
 /// Name of the JSON in the directory of a run.
-pub const JSON_NAME: &str = "pytest-benchmark.json";
+const JSON_NAME: &str = "pytest-benchmark.json";
 /// Name of the report in the directory of a run.
-pub const REPORT_NAME: &str = "pytest.xml";
+const REPORT_NAME: &str = "pytest.xml";
 
-/// Number that is judged unless `--metric` chooses another one.
-pub const TIME: &str = "time";
+const TIME: &str = "time";
 /// Statistics that `--metric` can choose, as the JSON names them.
 const STATISTICS: [&str; 9] =
     ["min", "max", "mean", "median", "q1", "q3", "iqr", "stddev", OPERATIONS];
@@ -36,9 +62,31 @@ const NS_PER_SECOND: f64 = 1e9;
 const OUTCOMES: [&str; 7] =
     ["passed", "failed", "skipped", "xfailed", "xpassed", "error", "errors"];
 
+fn output_variables(request: &BenchRequest, directory: &Path) -> Vec<(&'static str, OsString)> {
+    let path = |name: &str| directory.join(name).to_string_lossy().into_owned();
+    let own = options(&path(JSON_NAME), &path(REPORT_NAME), &request.filters, request.length);
+    // Options of a command line have no zero byte, the only one that cannot be quoted.
+    let own = own.iter().filter_map(|option| shlex::try_quote(option).ok());
+    let user = env::var(ENV_OPTIONS).unwrap_or_default();
+    let options: Vec<_> = own.chain([user.into()]).collect();
+    vec![(ENV_OPTIONS, options.join(" ").into())]
+}
+
+fn read_run(output: &BenchOutput<'_>, stdout: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
+    if ran_twice(stdout) {
+        return Err(BenchOutputError::SeveralRuns(BenchFormat::PytestBenchmark));
+    }
+    // Without a result, the plugin writes no file.
+    let json = read_if_exists(&output.directory.join(JSON_NAME))?;
+    let Some(json) = json else { return Ok(Vec::new()) };
+    let mut benches = parse(&json)?;
+    add_unmeasured(&mut benches, &read_bounded(&output.directory.join(REPORT_NAME))?)?;
+    Ok(benches)
+}
+
 /// Returns the options of a short run. Long rounds keep the JSON small. The options of a project
 /// often disable benchmarks, and can write to other places.
-pub fn options(json: &str, report: &str, filters: &[String], length: RunLength) -> Vec<String> {
+fn options(json: &str, report: &str, filters: &[String], length: RunLength) -> Vec<String> {
     let max_time = match length {
         RunLength::Short => "0.05",
         RunLength::Brief => "0.01",
@@ -62,7 +110,7 @@ pub fn options(json: &str, report: &str, filters: &[String], length: RunLength) 
 
 /// Returns the option that selects tests by their names, and others that contain these names. `None`
 /// if a name is not one of its expressions.
-pub fn name_option(names: &[&str]) -> Option<String> {
+fn name_option(names: &[&str]) -> Option<String> {
     let names = names.iter().map(|name| name.rsplit("::").next().unwrap_or(name));
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
@@ -106,7 +154,7 @@ struct Stats {
 }
 
 /// Parses the benchmarks of a run.
-pub fn parse(json: &[u8]) -> Result<Vec<BenchSamples>, BenchOutputError> {
+fn parse(json: &[u8]) -> Result<Vec<BenchSamples>, BenchOutputError> {
     let Output { benchmarks } = serde_json::from_slice(&replace_non_finite(json))
         .map_err(|error| BenchOutputError::PytestJson(Arc::new(error)))?;
     Ok(benchmarks.iter().map(bench_samples).collect())
@@ -127,7 +175,7 @@ pub fn add_unmeasured(
 
 /// Returns whether standard output has the last line of two runs of pytest. The JSON has only the
 /// results of the last one.
-pub fn ran_twice(stdout: &str) -> bool {
+fn ran_twice(stdout: &str) -> bool {
     let is_last_line = |line: &&str| {
         let words: Vec<&str> = line.trim_matches(['=', ' ']).split_ascii_whitespace().collect();
         let [count, outcome, ..] = words[..] else { return false };
@@ -230,21 +278,8 @@ fn test_id(case: roxmltree::Node<'_, '_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bench_samples::describe;
     use super::*;
-
-    fn describe(benches: &[BenchSamples]) -> Vec<String> {
-        let describe_number = |number: &NumberSamples| {
-            format!("{} {} {} {:?}", number.name, number.unit, number.better, number.samples)
-        };
-        let describe = |bench: &BenchSamples| {
-            let numbers: Vec<String> = bench.numbers.iter().map(describe_number).collect();
-            let unmeasured = bench.unmeasured.as_ref();
-            let unmeasured = unmeasured
-                .map_or(String::new(), |found| format!("{}: {}", found.reason, found.message));
-            format!("{}: {}{unmeasured}", bench.name, numbers.join(", "))
-        };
-        benches.iter().map(describe).collect()
-    }
 
     #[test]
     fn output_of_pytest_benchmark_is_read() {
