@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::bench_samples::BenchSamples;
 use super::bench_selection::Selection;
+use super::known_cause::FlagEffect;
 use super::{BenchOutput, BenchOutputError, BenchRequest, RunLength};
 
 /// The facts about a harness, and the functions that run and read it.
@@ -29,6 +30,8 @@ pub struct Harness {
     pub flags: &'static [Flag],
     /// Variables of a short run that the user can replace.
     pub variables: &'static [Flag],
+    /// Flags of the user that prevent a result.
+    pub effects: &'static [FlagEffect],
     /// Returns the variables of a run that writes to a directory.
     pub output_variables: fn(&BenchRequest, &Path) -> Vec<(&'static str, OsString)>,
     /// Returns the index in a command, other than one of Cargo, at which flags are inserted.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::bench_harness::{BenchMillis, Flag, Harness, flag, option};
 use super::command_words::executable_separator_place;
 use super::criterion_server::{CompletedBench, CriterionTalk};
+use super::known_cause::{FlagEffect, MEASURES_NOTHING, effect};
 use super::{
     BenchOutput, BenchOutputError, BenchSamples, CRITERION_NAME, NumberSamples, Selection,
     escape_regex, possible_names, read_bounded,
@@ -28,6 +29,7 @@ pub const HARNESS: Harness = Harness {
     bench_millis: Some(BenchMillis { short: 8..=10, brief: 8..=10 }),
     flags: FLAGS,
     variables: &[],
+    effects: EFFECTS,
     output_variables: |_, directory| vec![(ENV_HOME, directory.join(CRITERION_NAME).into())],
     argument_place: executable_separator_place,
     // The single filter is a regular expression.
@@ -39,6 +41,20 @@ pub const HARNESS: Harness = Harness {
     read_files: Some(read_run),
     parse: |sample_file, _| Ok(vec![parse_samples("sample", None, sample_file)?]),
 };
+
+const NEEDS_BASELINE: &str = "needs results that an earlier run has stored";
+
+/// Flags of the command that prevent a result.
+const EFFECTS: &[FlagEffect] = &[
+    effect("--baseline", NEEDS_BASELINE),
+    effect("-b", NEEDS_BASELINE),
+    effect("--load-baseline", NEEDS_BASELINE),
+    effect("--save-baseline", "Criterion rejects when another program reads its results"),
+    effect("--test", MEASURES_NOTHING),
+    effect("--list", MEASURES_NOTHING),
+    effect("--profile-time", MEASURES_NOTHING),
+    effect("--exact", "takes the filter as the whole name"),
+];
 
 /// Flags of a short run. Version 0.4 or later accepts fractions of a second. The samples are judged
 /// by the gate, so the resamples of Criterion's own intervals are few.

@@ -9,6 +9,7 @@ use jitterstat::series::Better;
 
 use super::bench_harness::{BenchMillis, Flag, Harness, flag, option};
 use super::command_words::executable_separator_place;
+use super::known_cause::{FlagEffect, MEASURES_NOTHING, effect};
 use super::{BenchOutputError, BenchSamples, NumberSamples, Selection, join_name, possible_names};
 
 pub const HARNESS: Harness = Harness {
@@ -22,6 +23,7 @@ pub const HARNESS: Harness = Harness {
     bench_millis: Some(BenchMillis { short: 20..=110, brief: 5..=30 }),
     flags: &[flag("--bench")],
     variables: VARIABLES,
+    effects: EFFECTS,
     output_variables: |_, _| Vec::new(),
     argument_place: executable_separator_place,
     filter_arguments: |filters, _| filters.to_vec(),
@@ -29,6 +31,13 @@ pub const HARNESS: Harness = Harness {
     read_files: None,
     parse: |stdout, _| parse(&String::from_utf8_lossy(stdout)),
 };
+
+/// Flags of the command that prevent a result.
+const EFFECTS: &[FlagEffect] = &[
+    effect("--test", MEASURES_NOTHING),
+    effect("--list", MEASURES_NOTHING),
+    effect("--exact", "takes the filter as the whole name"),
+];
 
 /// Variables of a short run, which have priority over the attributes of a benchmark. Without a
 /// minimum, the samples of a fast benchmark end within a millisecond.

@@ -8,6 +8,7 @@ use jitterstat::series::Better;
 
 use super::bench_harness::{BenchMillis, Flag, Harness, flag, option};
 use super::command_words::separator_place;
+use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_OUTPUT, effect};
 use super::{
     BenchOutputError, BenchSamples, NumberSamples, Selection, escape_regex, file_stem, has_flag,
     is_flag, is_separator, join_name,
@@ -23,6 +24,7 @@ pub const HARNESS: Harness = Harness {
     bench_millis: Some(BenchMillis { short: 80..=200, brief: 20..=60 }),
     flags: FLAGS,
     variables: &[],
+    effects: EFFECTS,
     output_variables: |_, _| Vec::new(),
     argument_place,
     filter_arguments,
@@ -30,6 +32,10 @@ pub const HARNESS: Harness = Harness {
     read_files: None,
     parse: |stdout, _| parse(&String::from_utf8_lossy(stdout)),
 };
+
+/// Flags of the command that prevent a result.
+const EFFECTS: &[FlagEffect] =
+    &[effect("-json", OTHER_OUTPUT), effect("-test.list", MEASURES_NOTHING)];
 
 /// Flags of a short run. The names with `test.` are accepted by test binaries and by `go test`.
 const FLAGS: &[Flag] = &[

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::bench_harness::{BenchMillis, Flag, Harness, option};
+use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_OUTPUT, OTHER_PLACE, effect};
 use super::lenient_json::replace_non_finite;
 use super::{
     BenchFormat, BenchOutput, BenchOutputError, BenchRequest, BenchSamples, NumberSamples,
@@ -30,6 +31,7 @@ pub const HARNESS: Harness = Harness {
     // It has variables instead.
     flags: &[],
     variables: VARIABLES,
+    effects: EFFECTS,
     output_variables,
     argument_place: |command| command.len(),
     filter_arguments: |_, _| Vec::new(),
@@ -37,6 +39,13 @@ pub const HARNESS: Harness = Harness {
     read_files: Some(read_run),
     parse: |json, _| parse(json),
 };
+
+/// Flags of the command that prevent a result.
+const EFFECTS: &[FlagEffect] = &[
+    effect("--benchmark_out", OTHER_PLACE),
+    effect("--benchmark_out_format", OTHER_OUTPUT),
+    effect("--benchmark_list_tests", MEASURES_NOTHING),
+];
 
 /// Variables of a short run, which have the priority of a default.
 const VARIABLES: &[Flag] =

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::bench_harness::{Flag, Harness, option};
 use super::command_words::separator_place;
+use super::known_cause::{FlagEffect, OTHER_OUTPUT, effect};
 use super::{BenchOutputError, BenchSamples, Selection, file_stem, strip_ordinal};
 
 pub const HARNESS: Harness = Harness {
@@ -20,6 +21,7 @@ pub const HARNESS: Harness = Harness {
     bench_millis: None,
     flags: FLAGS,
     variables: &[],
+    effects: EFFECTS,
     output_variables: |_, _| Vec::new(),
     argument_place: |command| {
         separator_place(command, program_place(command).unwrap_or(command.len()))
@@ -30,6 +32,13 @@ pub const HARNESS: Harness = Harness {
     read_files: None,
     parse,
 };
+
+/// Flags of the command that prevent a result.
+const EFFECTS: &[FlagEffect] = &[
+    effect("--export-json", "writes the JSON to another place than standard output"),
+    effect("--show-output", OTHER_OUTPUT),
+    effect("--output", OTHER_OUTPUT),
+];
 
 /// Flags with which the JSON is all that hyperfine prints. Before version 1.16, it wrote a file with the
 /// name `-` instead.

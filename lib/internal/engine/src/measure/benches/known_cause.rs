@@ -20,60 +20,13 @@ pub struct FlagEffect {
     effect: &'static str,
 }
 
-const fn effect(flag: &'static str, effect: &'static str) -> FlagEffect {
+pub const fn effect(flag: &'static str, effect: &'static str) -> FlagEffect {
     FlagEffect { flag, effect }
 }
 
-const NEEDS_BASELINE: &str = "needs results that an earlier run has stored";
-const MEASURES_NOTHING: &str = "measures nothing";
-const OTHER_OUTPUT: &str = "changes the output";
-const OTHER_PLACE: &str = "writes the JSON to another place";
-
-const CRITERION: &[FlagEffect] = &[
-    effect("--baseline", NEEDS_BASELINE),
-    effect("-b", NEEDS_BASELINE),
-    effect("--load-baseline", NEEDS_BASELINE),
-    effect("--save-baseline", "Criterion rejects when another program reads its results"),
-    effect("--test", MEASURES_NOTHING),
-    effect("--list", MEASURES_NOTHING),
-    effect("--profile-time", MEASURES_NOTHING),
-    effect("--exact", "takes the filter as the whole name"),
-];
-const GO: &[FlagEffect] = &[effect("-json", OTHER_OUTPUT), effect("-test.list", MEASURES_NOTHING)];
-const HYPERFINE: &[FlagEffect] = &[
-    effect("--export-json", "writes the JSON to another place than standard output"),
-    effect("--show-output", OTHER_OUTPUT),
-    effect("--output", OTHER_OUTPUT),
-];
-const DIVAN: &[FlagEffect] = &[
-    effect("--test", MEASURES_NOTHING),
-    effect("--list", MEASURES_NOTHING),
-    effect("--exact", "takes the filter as the whole name"),
-];
-const GOOGLE_BENCHMARK: &[FlagEffect] = &[
-    effect("--benchmark_out", OTHER_PLACE),
-    effect("--benchmark_out_format", OTHER_OUTPUT),
-    effect("--benchmark_list_tests", MEASURES_NOTHING),
-];
-const PYTEST_BENCHMARK: &[FlagEffect] = &[
-    effect("--benchmark-json", OTHER_PLACE),
-    effect("--junitxml", "writes the report of pytest to another place"),
-    effect("--junit-xml", "writes the report of pytest to another place"),
-    effect("--benchmark-disable", MEASURES_NOTHING),
-    effect("--benchmark-compare-fail", "judges them itself"),
-    effect("-n", "starts processes of pytest-xdist, which disables benchmarks"),
-    effect("--numprocesses", "starts processes of pytest-xdist, which disables benchmarks"),
-    effect("--collect-only", MEASURES_NOTHING),
-    effect("--co", MEASURES_NOTHING),
-];
-const LIBTEST: &[FlagEffect] = &[
-    effect("--test", MEASURES_NOTHING),
-    effect("--list", MEASURES_NOTHING),
-    effect("--format", OTHER_OUTPUT),
-    effect("--quiet", OTHER_OUTPUT),
-    effect("-q", OTHER_OUTPUT),
-    effect("--logfile", OTHER_OUTPUT),
-];
+pub const MEASURES_NOTHING: &str = "measures nothing";
+pub const OTHER_OUTPUT: &str = "changes the output";
+pub const OTHER_PLACE: &str = "writes the JSON to another place";
 
 impl KnownCause {
     /// Finds the cause in the command, and in what the program wrote.
@@ -82,24 +35,16 @@ impl KnownCause {
         if format == BenchFormat::Criterion && has_rejected_fraction {
             return Some(Self::OldCriterion);
         }
-        let effects = match format {
-            BenchFormat::Criterion => CRITERION,
-            BenchFormat::Divan => DIVAN,
-            BenchFormat::Go => GO,
-            BenchFormat::GoogleBenchmark => GOOGLE_BENCHMARK,
-            BenchFormat::Hyperfine => HYPERFINE,
-            BenchFormat::Libtest => LIBTEST,
-            BenchFormat::PytestBenchmark => PYTEST_BENCHMARK,
-        };
+        let harness = format.harness();
         // A flag of a run that is not the user's has no effect of this kind.
         let is_added = |flag: &str| {
-            let value = format.harness().flags.iter().find(|own| own.name == flag)?.value?;
+            let value = harness.flags.iter().find(|own| own.name == flag)?.value?;
             Some(command.windows(2).any(|pair| pair[0] == flag && pair[1] == value))
         };
         let is_cause = |effect: &&FlagEffect| {
             has_flag(command, effect.flag) && is_added(effect.flag) != Some(true)
         };
-        effects.iter().find(is_cause).map(Self::Flag)
+        harness.effects.iter().find(is_cause).map(Self::Flag)
     }
 }
 

@@ -7,6 +7,7 @@ use jitterstat::series::Better;
 
 use super::bench_harness::{BenchMillis, Harness, flag};
 use super::command_words::executable_separator_place;
+use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_OUTPUT, effect};
 use super::{BenchOutputError, BenchSamples, NumberSamples, Selection, possible_names};
 
 pub const HARNESS: Harness = Harness {
@@ -20,6 +21,7 @@ pub const HARNESS: Harness = Harness {
     bench_millis: Some(BenchMillis { short: 300..=3_000, brief: 300..=3_000 }),
     flags: &[flag("--bench")],
     variables: &[],
+    effects: EFFECTS,
     output_variables: |_, _| Vec::new(),
     argument_place: executable_separator_place,
     filter_arguments: |filters, _| filters.to_vec(),
@@ -27,6 +29,16 @@ pub const HARNESS: Harness = Harness {
     read_files: None,
     parse: |stdout, _| parse(&String::from_utf8_lossy(stdout)),
 };
+
+/// Flags of the command that prevent a result.
+const EFFECTS: &[FlagEffect] = &[
+    effect("--test", MEASURES_NOTHING),
+    effect("--list", MEASURES_NOTHING),
+    effect("--format", OTHER_OUTPUT),
+    effect("--quiet", OTHER_OUTPUT),
+    effect("-q", OTHER_OUTPUT),
+    effect("--logfile", OTHER_OUTPUT),
+];
 
 /// Results of what is not a benchmark, or was not run.
 const OTHER_RESULTS: [&str; 3] = ["ok", "ignored", "FAILED"];

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::bench_harness::Harness;
+use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_PLACE, effect};
 use super::lenient_json::replace_non_finite;
 use super::{
     BenchFormat, BenchOutput, BenchOutputError, BenchRequest, BenchSamples, NumberSamples,
@@ -31,6 +32,7 @@ pub const HARNESS: Harness = Harness {
     // It has a variable with options instead.
     flags: &[],
     variables: &[],
+    effects: EFFECTS,
     output_variables,
     argument_place: |command| command.len(),
     filter_arguments: |_, _| Vec::new(),
@@ -38,6 +40,19 @@ pub const HARNESS: Harness = Harness {
     read_files: Some(read_run),
     parse: |json, _| parse(json),
 };
+
+/// Flags of the command that prevent a result.
+const EFFECTS: &[FlagEffect] = &[
+    effect("--benchmark-json", OTHER_PLACE),
+    effect("--junitxml", "writes the report of pytest to another place"),
+    effect("--junit-xml", "writes the report of pytest to another place"),
+    effect("--benchmark-disable", MEASURES_NOTHING),
+    effect("--benchmark-compare-fail", "judges them itself"),
+    effect("-n", "starts processes of pytest-xdist, which disables benchmarks"),
+    effect("--numprocesses", "starts processes of pytest-xdist, which disables benchmarks"),
+    effect("--collect-only", MEASURES_NOTHING),
+    effect("--co", MEASURES_NOTHING),
+];
 
 /// Variable with options, in front of those of the command line.
 const ENV_OPTIONS: &str = "PYTEST_ADDOPTS";
