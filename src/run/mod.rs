@@ -96,7 +96,9 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let listener = listener.as_mut().map(|listener| listener as &mut record::RoundListener<'_>);
     let mut report = record::measure(&plan, conditions, &mut loads, &stop, &mut observer, listener);
     report.loads = loads.end();
-    if let Some(settled) = observer.settling.as_ref().and_then(Settling::early_end) {
+    let settled = observer.settling.as_ref().and_then(Settling::early_end);
+    // An interrupt may have cut its last round.
+    if let Some(settled) = settled.filter(|_| !report.partial) {
         report.end_settled(settled);
     }
     observer.view.finish();

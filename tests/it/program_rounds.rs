@@ -71,13 +71,14 @@ fi
     /// Measures the program together with a control.
     fn run(&self, program: &Path, args: &[&str]) -> Ran {
         let length = ["--period", "1ms", "--ticks", "40", "--round-ticks", "10", "--warmup", "2"];
-        let command = shlex::try_join([program.to_str().unwrap()]).unwrap();
-        Osjitter::new(["run", "--subject", "nanosleep", "--command", &command])
-            .args(length)
-            .args(args)
-            .out("")
-            .run()
+        measure(program, &[&length, args].concat())
     }
+}
+
+fn measure(program: &Path, args: &[&str]) -> Ran {
+    let command = shlex::try_join([program.to_str().unwrap()]).unwrap();
+    let run = Osjitter::new(["run", "--subject", "nanosleep", "--command", &command]);
+    run.args(args).out("").run()
 }
 
 /// Runs a round and reports it.
@@ -100,6 +101,24 @@ fn rounds_share_a_process() {
         if cfg!(target_os = "linux") {
             assert!(round.cpu_ns.is_some(), "the CPU time of the round is known");
         }
+    }
+}
+
+/// The program is equally late in every round, on any machine.
+#[test]
+fn early_end_completes_the_run() {
+    const ROUND_TICKS: u64 = 250;
+    let home = Home::new(ROUND);
+    let ran = measure(&home.path("loop"), &["--period", "100us"]).exits(0);
+    let report = Report::from_json(&ran.file("report.json")).unwrap();
+    let settled = report.settled.expect("an early end");
+    assert!(settled.rounds < settled.planned_rounds);
+    assert!(!report.partial);
+    assert!(report.plan.scenarios.iter().all(|s| s.ticks == settled.planned_rounds * ROUND_TICKS));
+    for subject in &report.subjects {
+        assert_eq!(subject.status, Status::Measured, "{}", subject.id);
+        let ticks = subject.summary.as_ref().unwrap().ticks;
+        assert_eq!(ticks, settled.rounds * ROUND_TICKS, "{}", subject.id);
     }
 }
 
