@@ -13,9 +13,12 @@ use std::collections::BTreeMap;
 use cli::time::format_time;
 use engine::measure::round::RoundResult;
 use engine::scenario::Scenario;
-use files::report::Settled;
+use files::fitness::{Fitness, Tally};
+use files::report::{Round, Settled};
+use files::trust::Trust;
 use jitterstat::stats::signed_rank::Shift;
 use jitterstat::stats::{bootstrap, quantile, shift};
+use render::report::tradeoff::MAX_MISSED_SHARE;
 
 /// Rounds before the first look. With fewer, the report has no intervals, and its answer is that
 /// nothing can be judged.
@@ -28,6 +31,8 @@ const MAX_RATIO: f64 = 1.25;
 #[derive(Debug)]
 pub struct Settling {
     subjects: Vec<Option<WatchedSubject>>,
+    /// Lateness of the spinning control, which shows that of the machine.
+    machine: Tally,
     is_settled: bool,
     /// The answer after the last complete round.
     answer: Option<String>,
@@ -39,6 +44,11 @@ struct WatchedSubject {
     /// Subjects of different groups are not compared. `None` for a control among competitors, of
     /// which only the rounds count.
     group: Option<String>,
+    period_ns: u64,
+    /// Whether it runs under a load, so that its lateness is not caused by the machine.
+    has_load: bool,
+    ticks: u64,
+    missed: u64,
     /// Number of rounds of the plan.
     planned: u64,
     /// Natural logarithm of the p50 of each round, by its index; `None` if the round is excluded.
@@ -53,10 +63,22 @@ impl Settling {
         let watch = |s: &Scenario| {
             let group = || format!("{} {} {:?}", s.period_ns(), s.load, s.runtime);
             let group = (competes(s) || !has_competitor).then(group);
-            let (name, planned) = (s.subject.name(), s.rounds());
-            Some(WatchedSubject { name, group, planned, rounds: BTreeMap::new() })
+            Some(WatchedSubject {
+                name: s.subject.name(),
+                group,
+                period_ns: s.period_ns(),
+                has_load: !s.load.is_none(),
+                ticks: 0,
+                missed: 0,
+                planned: s.rounds(),
+                rounds: BTreeMap::new(),
+            })
         };
-        Self { subjects: scenarios.iter().map(watch).collect(), is_settled: false, answer: None }
+        Self::watching(scenarios.iter().map(watch).collect())
+    }
+
+    fn watching(subjects: Vec<Option<WatchedSubject>>) -> Self {
+        Self { subjects, machine: Tally::default(), is_settled: false, answer: None }
     }
 
     /// Adds a round of a scenario, which is given by its index. One that cannot be measured is not
@@ -68,9 +90,18 @@ impl Settling {
             return;
         };
         if let Some(subject) = subject {
-            let instances = round.instances.iter().filter(|_| round.setting_changes.is_empty());
-            let samples = instances.flat_map(|instance| &instance.samples.lateness_ns);
-            subject.add(round.index, samples.copied().collect());
+            let mut lateness_ns = Vec::new();
+            for instance in round.instances.iter().filter(|_| round.setting_changes.is_empty()) {
+                let samples = &instance.samples;
+                subject.ticks += samples.grid.ticks;
+                subject.missed += samples.missed();
+                lateness_ns.extend_from_slice(&samples.lateness_ns);
+                if !subject.has_load {
+                    let (round, late) = (Round::default(), &samples.lateness_ns);
+                    self.machine.add(&subject.name, subject.period_ns, &round, late);
+                }
+            }
+            subject.add(round.index, lateness_ns);
         }
         let is_complete = self.is_complete(round.index);
         self.is_settled = is_complete && self.is_settled_now();
@@ -80,7 +111,8 @@ impl Settling {
     }
 
     /// Returns the answer after the last complete round as a sentence, if one question is asked: which
-    /// of several subjects is the least late at one period?
+    /// of several subjects is the least late at one period? Like a report, it ranks only subjects
+    /// that keep up, and none if the machine itself was late.
     pub fn answer(&self) -> Option<&str> {
         self.answer.as_deref()
     }
@@ -91,6 +123,14 @@ impl Settling {
         let is_comparable = competitors.len() > 1
             && competitors.iter().all(|s| s.group == competitors[0].group && !s.rounds.is_empty());
         if !is_comparable {
+            return None;
+        }
+        let fitness = Fitness::from_tally(&self.machine, None);
+        if !Trust::from_fitness(fitness.as_ref()).covers("p50") {
+            return Some("So far, not ranked: even at p50, the machine itself was late".to_owned());
+        }
+        competitors.retain(|subject| subject.keeps_up());
+        if competitors.len() < 2 {
             return None;
         }
         competitors.sort_by(|a, b| a.median().total_cmp(&b.median()));
@@ -154,6 +194,10 @@ impl WatchedSubject {
         self.rounds.insert(round, p50.map(|ns| (ns.max(1) as f64).ln()));
     }
 
+    fn keeps_up(&self) -> bool {
+        self.missed as f64 <= self.ticks as f64 * MAX_MISSED_SHARE
+    }
+
     fn median(&self) -> f64 {
         quantile::median(self.rounds.values().copied().flatten())
     }
@@ -195,9 +239,19 @@ mod tests {
 
     use super::*;
 
+    const PERIOD_NS: u64 = 1_000_000;
+
     fn subject(medians_ns: impl IntoIterator<Item = i64>) -> WatchedSubject {
-        let (name, group) = ("os-interval".to_owned(), Some(String::new()));
-        let mut subject = WatchedSubject { name, group, planned: 40, rounds: BTreeMap::new() };
+        let mut subject = WatchedSubject {
+            name: "os-interval".to_owned(),
+            group: Some(String::new()),
+            period_ns: PERIOD_NS,
+            has_load: false,
+            ticks: 0,
+            missed: 0,
+            planned: 40,
+            rounds: BTreeMap::new(),
+        };
         for (round, ns) in (0..).zip(medians_ns) {
             subject.add(round, vec![ns]);
         }
@@ -206,8 +260,7 @@ mod tests {
 
     /// Returns whether subjects with these medians in each round are settled.
     fn are_settled(subjects: impl IntoIterator<Item = WatchedSubject>) -> bool {
-        let subjects = subjects.into_iter().map(Some).collect();
-        Settling { subjects, is_settled: false, answer: None }.is_settled_now()
+        Settling::watching(subjects.into_iter().map(Some).collect()).is_settled_now()
     }
 
     #[test]
@@ -239,11 +292,8 @@ mod tests {
     #[test]
     fn rounds_of_controls_are_completed() {
         let control = |rounds| WatchedSubject { group: None, ..subject(vec![9; rounds]) };
-        let settling = |rounds| Settling {
-            subjects: vec![Some(subject([1; 10])), Some(control(rounds))],
-            is_settled: false,
-            answer: None,
-        };
+        let settling =
+            |rounds| Settling::watching(vec![Some(subject([1; 10])), Some(control(rounds))]);
         assert!(!settling(9).is_complete(9) && settling(10).is_complete(9));
         assert!(settling(10).is_settled_now());
         assert!(!are_settled([control(10)]), "no subject competes any more");
@@ -254,8 +304,7 @@ mod tests {
         let named = |name: &str, medians_ns: &[i64]| {
             Some(WatchedSubject { name: name.to_owned(), ..subject(medians_ns.iter().copied()) })
         };
-        let answer =
-            |subjects| Settling { subjects, is_settled: false, answer: None }.find_answer();
+        let answer = |subjects| Settling::watching(subjects).find_answer();
         let (low, high) = (named("low", &[20_000; 10]), named("high", &[90_000; 10]));
         let clear = "So far, low is the least late at p50: 20.0 us";
         assert_eq!(answer(vec![high, low]).unwrap(), clear);
@@ -264,6 +313,30 @@ mod tests {
         assert_eq!(answer(vec![low, near]).unwrap(), tie);
         assert_eq!(answer(vec![named("low", &[20_000; 10])]), None, "nothing to compare");
         assert_eq!(answer(vec![named("low", &[1; 10]), named("new", &[])]), None);
+    }
+
+    #[test]
+    fn late_machine_ranks_nothing() {
+        let answer = |late: usize| {
+            let mut settling =
+                Settling::watching(vec![Some(subject([1; 8])), Some(subject([9; 8]))]);
+            let lateness_ns: Vec<i64> =
+                (0..100).map(|tick| if tick < late { 900_000 } else { 100 }).collect();
+            settling.machine.add("spin", PERIOD_NS, &Round::default(), &lateness_ns);
+            settling.find_answer().unwrap()
+        };
+        assert!(answer(40).contains("least late"), "it is punctual at p50");
+        assert_eq!(answer(60), "So far, not ranked: even at p50, the machine itself was late");
+    }
+
+    #[test]
+    fn missed_ticks_prevent_an_answer() {
+        let answer = |missed| {
+            let slow = WatchedSubject { ticks: 10, missed, ..subject([9; 8]) };
+            Settling::watching(vec![Some(subject([1; 8])), Some(slow)]).find_answer()
+        };
+        assert!(answer(5).is_some());
+        assert_eq!(answer(6), None);
     }
 
     #[test]
@@ -292,7 +365,7 @@ mod tests {
     /// number of rounds.
     fn replay(run: &[Vec<Vec<i64>>], order: &[usize]) -> (Vec<f64>, u64) {
         let subjects = run.iter().map(|_| Some(subject([]))).collect();
-        let mut settling = Settling { subjects, is_settled: false, answer: None };
+        let mut settling = Settling::watching(subjects);
         let mut rounds = 0;
         for &index in order {
             for (subject, samples) in settling.subjects.iter_mut().flatten().zip(run) {
