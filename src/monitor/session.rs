@@ -241,11 +241,7 @@ impl Session {
 
     /// Returns an error if the main thread of the monitor does not continue.
     pub fn check_health(&self) -> Result<(), String> {
-        let pause = self.last_turn.elapsed();
-        if pause > MAX_PAUSE {
-            return Err(format!("no turn for {}", format_duration(pause.as_secs_f64())));
-        }
-        Ok(())
+        check_pause(self.last_turn.elapsed())
     }
 
     /// Returns an error if the monitor is not healthy, or could not write its last interval.
@@ -576,5 +572,24 @@ impl From<&Snapshot> for LoopId {
             period_ns: to_ns(snapshot.period),
             program: cell(&snapshot.program).into_owned(),
         }
+    }
+}
+
+fn check_pause(pause: Duration) -> Result<(), String> {
+    if pause > MAX_PAUSE {
+        return Err(format!("no turn for {}", format_duration(pause.as_secs_f64())));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_pause_is_unhealthy() {
+        assert_eq!(check_pause(Duration::from_secs(60)), Ok(()));
+        let reason = check_pause(Duration::from_secs(90)).unwrap_err();
+        assert!(reason.starts_with("no turn for "), "{reason}");
     }
 }
