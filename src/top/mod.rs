@@ -42,7 +42,7 @@ MISSED: ticks that were not delivered before the next one was due. SLOW: missed 
 WORK: the 99th percentile of that work. The last column is the p99 of each second.
 
 The lines below the table name the function that ran during the last late tick of a loop, from samples of the program's stacks \
-(Linux; kernel.perf_event_paranoid <= 2).
+(Linux; kernel.perf_event_paranoid <= 2). At most 64 threads of all programs are sampled.
 
 Only programs that use the tickmeter library are shown.";
 
