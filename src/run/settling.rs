@@ -141,12 +141,15 @@ impl Settling {
         let unclear: Vec<&str> =
             others.iter().filter(is_unclear).map(|other| other.name.as_str()).collect();
         let time = format_time(best.median().exp().round() as i64);
-        let tie = match unclear.as_slice() {
-            [] => String::new(),
-            [name] => format!("; {name} is not clearly later"),
-            names => format!("; {} others are not clearly later", names.len()),
+        let others = match unclear.as_slice() {
+            [] => return Some(format!("So far, {} is the least late at p50: {time}", best.name)),
+            [name] => (*name).to_owned(),
+            names => format!("{} others", names.len()),
         };
-        Some(format!("So far, {} is the least late at p50: {time}{tie}", best.name))
+        Some(format!(
+            "So far, no clear difference at p50 between {}, {time}, and {others}",
+            best.name
+        ))
     }
 
     /// Returns the end of the run, if rounds of its plan are missing.
@@ -309,7 +312,7 @@ mod tests {
         let clear = "So far, low is the least late at p50: 20.0 us";
         assert_eq!(answer(vec![high, low]).unwrap(), clear);
         let (low, near) = (named("low", &[20_000; 2]), named("near", &[21_000; 2]));
-        let tie = format!("{clear}; near is not clearly later");
+        let tie = "So far, no clear difference at p50 between low, 20.0 us, and near";
         assert_eq!(answer(vec![low, near]).unwrap(), tie);
         assert_eq!(answer(vec![named("low", &[20_000; 10])]), None, "nothing to compare");
         assert_eq!(answer(vec![named("low", &[1; 10]), named("new", &[])]), None);
