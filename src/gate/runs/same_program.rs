@@ -84,7 +84,10 @@ impl EqualExecutables {
             pairs.map(|pair| (pair.candidate, pair.base)).collect();
         match pairs.iter().find(|(candidate, base)| !self.is_equal(base, candidate)) {
             Some((different, _)) => Err(MeasureReason::DifferentFile(different.clone())),
-            None => Ok(SameProgram { opened_files: pairs.len() as u64 }),
+            None => {
+                let opened_files = pairs.keys().filter(|path| !path.is_symlink()).count() as u64;
+                Ok(SameProgram { opened_files })
+            }
         }
     }
 
@@ -104,9 +107,13 @@ impl EqualExecutables {
         None
     }
 
-    /// Returns whether a file or directory is equal on both sides.
+    /// Returns whether a file, directory or link is equal on both sides.
     fn is_equal(&self, base: &Path, candidate: &Path) -> bool {
         let trees = self.sides.as_ref().map(|side| side.tree.as_path());
+        if base.is_symlink() || candidate.is_symlink() {
+            let target = std::fs::read_link(base).ok();
+            return target.is_some() && target == std::fs::read_link(candidate).ok();
+        }
         if base.is_dir() && candidate.is_dir() {
             let names = entry_names(base);
             return names.is_some() && names == entry_names(candidate);
@@ -223,6 +230,13 @@ mod tests {
         assert_eq!(trees.open("data/input"), different("data/input"));
         assert_eq!(trees.open("data/more"), different("data/more"));
         assert_eq!(trees.open("data"), different("data"));
+        for (tree, data) in [("base", "data"), ("head", "other")] {
+            std::os::unix::fs::symlink(data, trees.path(tree, "link")).unwrap();
+        }
+        assert_eq!(trees.open("absent"), different("link"));
+        std::fs::remove_file(trees.path("head", "link")).unwrap();
+        assert_eq!(trees.open("absent"), different("link"));
+        std::fs::remove_file(trees.path("base", "link")).unwrap();
         trees.write("head", "target/release/tool", "2");
         assert_eq!(trees.open("target/release/tool"), different("target/release/tool"));
         let unknown = trees.find().unwrap().compare_files(None);

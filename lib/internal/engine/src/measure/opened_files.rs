@@ -6,14 +6,16 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Names of directories whose content is not watched: the history of git, and what only cargo reads.
-const LEFT_OUT: [&str; 3] = [".git", ".fingerprint", "incremental"];
+/// Names of directories whose content is not watched, because only cargo reads it.
+const LEFT_OUT: [&str; 2] = [".fingerprint", "incremental"];
 /// Maximum number of watched directories. Many systems allow a user 8192 of them.
 const MAX_DIRECTORIES: usize = 8_000;
 
 /// A watch of directories and of all that are below them.
 pub struct OpenedFilesWatch {
     watch: imp::DirectoryWatch,
+    /// All links in the directories. Whether a file was opened through one of them is not reported.
+    links: BTreeSet<PathBuf>,
 }
 
 impl OpenedFilesWatch {
@@ -21,30 +23,33 @@ impl OpenedFilesWatch {
     ///
     /// Returns `None` if the system cannot report opened files, or not in so many directories.
     pub fn start(roots: &[&Path], excluded: &[&Path]) -> Option<Self> {
-        let mut directories = Vec::new();
+        let (mut directories, mut links) = (Vec::new(), BTreeSet::new());
         for root in roots {
-            add_directories(root, excluded, &mut directories)?;
+            add_directories(root, excluded, &mut directories, &mut links)?;
         }
         let mut watch = imp::DirectoryWatch::start(&directories)?;
         // Some file systems accept watches and report nothing.
         let probe = directories.first()?;
         std::fs::read_dir(probe).ok()?;
-        watch.read_opened()?.contains(probe).then_some(Self { watch })
+        watch.read_opened()?.contains(probe).then_some(Self { watch, links })
     }
 
-    /// Returns the files and directories that were opened since the start; `None` if there were more
-    /// than the kernel keeps.
+    /// Returns the files and directories that were opened since the start, and all links; `None` if
+    /// more were opened than the kernel keeps.
     pub fn finish(mut self) -> Option<BTreeSet<PathBuf>> {
-        self.watch.read_opened()
+        let mut opened = self.watch.read_opened()?;
+        opened.extend(self.links);
+        Some(opened)
     }
 }
 
-/// Adds a directory and those below it, without following links. Returns `None` if they are too many
-/// or cannot be read.
+/// Adds a directory and those below it, and the links in them, without following these. Returns `None`
+/// if the directories are too many or cannot be read.
 fn add_directories(
     directory: &Path,
     excluded: &[&Path],
     directories: &mut Vec<PathBuf>,
+    links: &mut BTreeSet<PathBuf>,
 ) -> Option<()> {
     directories.push(directory.to_owned());
     if directories.len() > MAX_DIRECTORIES {
@@ -54,9 +59,14 @@ fn add_directories(
         let entry = entry.ok()?;
         let path = entry.path();
         let is_left_out = LEFT_OUT.iter().any(|name| entry.file_name() == *name);
-        let is_watched = entry.file_type().ok()?.is_dir() && !is_left_out;
-        if is_watched && !excluded.contains(&path.as_path()) {
-            add_directories(&path, excluded, directories)?;
+        if is_left_out || excluded.contains(&path.as_path()) {
+            continue;
+        }
+        let file_type = entry.file_type().ok()?;
+        if file_type.is_dir() {
+            add_directories(&path, excluded, directories, links)?;
+        } else if file_type.is_symlink() {
+            links.insert(path);
         }
     }
     Some(())
@@ -149,13 +159,13 @@ mod tests {
         for file in files {
             std::fs::write(path(file), file).unwrap();
         }
-        let watch = OpenedFilesWatch::start(&[home.path()], &[&path("target")]).unwrap();
         std::os::unix::fs::symlink(path("a"), path("link")).unwrap();
+        let watch = OpenedFilesWatch::start(&[home.path()], &[&path("target")]).unwrap();
         let mut cat = std::process::Command::new("cat");
         cat.args(["link", "data/deep/b", ".git/d", "target/e"]).current_dir(home.path());
         assert!(cat.output().unwrap().status.success());
         std::fs::read_dir(path("data")).unwrap();
-        let expected = ["a", "data", "data/deep/b"].map(path);
+        let expected = [".git/d", "a", "data", "data/deep/b", "link"].map(path);
         assert_eq!(watch.finish().unwrap(), BTreeSet::from(expected));
         assert!(OpenedFilesWatch::start(&[&path("absent")], &[]).is_none());
     }
