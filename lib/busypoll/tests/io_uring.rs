@@ -70,7 +70,8 @@ fn remote_wake_ends_unlimited_park() {
 #[test]
 fn timers_and_wakes_mix() {
     let Some(mut runtime) = new_ring_runtime() else { return };
-    let (sender, mut receiver) = channel::mpsc::channel(64);
+    // The channel has space for all values, however long this thread is not running.
+    let (sender, mut receiver) = channel::mpsc::channel(500);
     let other = std::thread::spawn(move || {
         for i in 0..500_u32 {
             std::thread::sleep(Duration::from_micros(300));
