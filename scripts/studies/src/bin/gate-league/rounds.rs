@@ -1,7 +1,7 @@
 //! Recorded sessions, with the rounds of a subject and of its control.
 
-use files::gate::baseline::CONTROL;
 use files::report::{Report, Subject};
+use files::subjects::SLEEPING_CONTROL;
 
 pub(crate) type Ticks = Vec<(u64, i64)>;
 
@@ -17,7 +17,7 @@ impl Session {
     /// Returns `None` if the report lacks the subject or was interrupted.
     pub(crate) fn from_report(report: &Report, subject: &str) -> Option<Self> {
         let rounds = |name: &str| report.subjects.iter().find(|s| s.name == name).map(rounds);
-        let (mut subject_rounds, mut control) = (rounds(subject)?, rounds(CONTROL)?);
+        let (mut subject_rounds, mut control) = (rounds(subject)?, rounds(SLEEPING_CONTROL.name)?);
         let both = subject_rounds.len().min(control.len());
         subject_rounds.truncate(both);
         control.truncate(both);

@@ -1,11 +1,12 @@
 //! The gate by stored sessions, which compares a subject with its control.
 
-use files::gate::baseline::{CONTROL, Session as StoredSession, SessionDesign, SessionPair};
+use files::gate::baseline::{Session as StoredSession, SessionDesign, SessionPair};
 use files::gate::baseline_test;
 use files::gate::round_record::RoundRecord;
 use files::gate::verdict::Mode;
 use files::histogram;
 use files::report::Tool;
+use files::subjects::SLEEPING_CONTROL;
 use jitterstat::gate::decision::{Outcome, Rules};
 use jitterstat::stall;
 
@@ -19,7 +20,7 @@ pub(crate) fn judge(new: &Session, change: Change, stored: &[&Session]) -> Decis
     let design = SessionDesign {
         subject: String::new(),
         runtime: None,
-        control: CONTROL.to_owned(),
+        control: SLEEPING_CONTROL.name.to_owned(),
         period_ns: new.period_ns,
         round_ticks: new.subject.first().map_or(0, |ticks| ticks.len() as u64),
         warmup_ticks: 0,
