@@ -1,6 +1,6 @@
 //! The JSON that hyperfine exports, with the time of each run of its commands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -84,6 +84,9 @@ const VALUE_FLAGS: &[&str] = &[
 const SWITCHES: &[&str] = &["-N", "-i", "--ignore-failure", "--show-output"];
 const NAME_FLAGS: &[&str] = &["-n", "--command-name"];
 
+/// Part of a name in front of the exit codes.
+const FAILED_SUFFIX: &str = " (exit code ";
+
 const NS_PER_SECOND: f64 = 1e9;
 
 #[derive(Deserialize)]
@@ -97,13 +100,18 @@ struct CommandResult {
     command: String,
     /// Time of each run, in seconds.
     times: Vec<f64>,
+    /// Exit code of each run, none after a signal. A run fails only if `--ignore-failure` allows it.
+    #[serde(default)]
+    exit_codes: Vec<Option<i32>>,
     /// Values of the parameters in a scan.
     #[serde(default)]
     parameters: BTreeMap<String, String>,
 }
 
 impl CommandResult {
-    /// Returns the name, with the parameters if other results have the same command.
+    /// Returns the name, with the parameters if other results have the same command, and with the exit
+    /// codes if a run failed. Failed runs of one side are thus not compared with complete ones of the
+    /// other, which take longer.
     fn name(&self, results: &[Self]) -> String {
         let mut name = self.command.clone();
         if results.iter().filter(|other| other.command == self.command).count() > 1 {
@@ -111,7 +119,17 @@ impl CommandResult {
                 name += &format!(" {parameter}={value}");
             }
         }
+        if self.exit_codes.iter().any(|code| *code != Some(0)) {
+            name += &format!("{FAILED_SUFFIX}{})", self.format_exit_codes());
+        }
         name
+    }
+
+    /// Lists the different exit codes.
+    fn format_exit_codes(&self) -> String {
+        let codes: BTreeSet<Option<i32>> = self.exit_codes.iter().copied().collect();
+        let format = |code: Option<i32>| code.map_or("signal".to_owned(), |code| code.to_string());
+        codes.into_iter().map(format).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -145,7 +163,11 @@ fn select(command: &[String], names: &[&str]) -> Option<Vec<String>> {
     for (index, &place) in commands.iter().enumerate() {
         let name = command_names.get(index).copied();
         let text = command[name.unwrap_or(place)].as_str();
-        if !names.iter().any(|selected| *selected == text || strip_ordinal(selected) == text) {
+        let is_name = |name: &&str| {
+            let name = name.split_once(FAILED_SUFFIX).map_or(*name, |(name, _)| name);
+            name == text || strip_ordinal(name) == text
+        };
+        if !names.iter().any(is_name) {
             removed.push(place);
             removed.extend(name.into_iter().flat_map(|name| [name - 1, name]));
         }
@@ -202,6 +224,20 @@ mod tests {
         assert_eq!(names, ["x m=a n=1", "x m=a n=2", "y 3", "z", "z"]);
         let filtered = parse(text.as_bytes(), &["n=2".to_owned()]).unwrap();
         assert_eq!((filtered.len(), filtered[0].numbers[0].samples[0]), (1, 2e9));
+    }
+
+    #[test]
+    fn failed_commands_state_exit_codes() {
+        let text = r#"{"results":[
+            {"command":"x","times":[1.0,2.0],"exit_codes":[0,0]},
+            {"command":"y","times":[1.0,2.0,3.0],"exit_codes":[139,1,139]},
+            {"command":"z","times":[1.0,2.0],"exit_codes":[null,0]}]}"#;
+        let benches = parse(text.as_bytes(), &[]).unwrap();
+        let names: Vec<&str> = benches.iter().map(|bench| bench.name.as_str()).collect();
+        assert_eq!(names, ["x", "y (exit code 1, 139)", "z (exit code signal, 0)"]);
+        let command = ["hyperfine", "-i", "x", "y", "z"].map(str::to_owned);
+        let selected = select(&command, &["y (exit code 1, 139)#2", "x"]).unwrap();
+        assert_eq!(selected.join(" "), "hyperfine -i x y");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The crate `bencher` and Criterion's `--output-format bencher` print the same lines. The harness
 //! prints the name before it runs the benchmark, whose own output can follow.
 
+use anstream::adapter::strip_str;
 use jitterstat::series::Better;
 
 use super::bench_harness::{BenchMillis, Harness, flag};
@@ -27,7 +28,8 @@ pub const HARNESS: Harness = Harness {
     filter_arguments: |filters, _| filters.to_vec(),
     select: |_, names| Some(Selection::Filter(name_filters(names))),
     read_files: None,
-    parse: |stdout, _| parse(&String::from_utf8_lossy(stdout)),
+    // The harness prints colours if its flag or variable demands them.
+    parse: |stdout, _| parse(&strip_str(&String::from_utf8_lossy(stdout)).to_string()),
 };
 
 /// Flags of the command that prevent a result.
@@ -41,7 +43,9 @@ const EFFECTS: &[FlagEffect] = &[
 ];
 
 /// Results of what is not a benchmark, or was not run.
-const OTHER_RESULTS: [&str; 3] = ["ok", "ignored", "FAILED"];
+const OTHER_RESULTS: [&str; 4] = ["ok", "ignored", "FAILED", "FAILED (time limit exceeded)"];
+/// Start of the result of what was not run, if it states a reason.
+const IGNORED_WITH_REASON: &str = "ignored, ";
 
 /// Returns the filters that select benchmarks by their whole names.
 fn name_filters(names: &[&str]) -> Vec<String> {
@@ -64,7 +68,7 @@ fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
         if let Some((_, figures)) = rest.rsplit_once("bench:") {
             benches.push(parse_figures(name, figures)?);
             pending = None;
-        } else if OTHER_RESULTS.iter().any(|result| rest.trim_end().ends_with(result)) {
+        } else if is_other_result(rest) {
             pending = None;
         } else if line.starts_with("test result: ") {
             benches.extend(pending.take().map(without_number));
@@ -72,6 +76,16 @@ fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
     }
     benches.extend(pending.map(without_number));
     Ok(benches)
+}
+
+/// Returns whether the text behind a name has the result of what is not a benchmark, or was not run.
+/// The harness adds the time of a test if a flag demands it.
+fn is_other_result(text: &str) -> bool {
+    let text = text.trim_end();
+    let without_time = text.strip_suffix('>').and_then(|text| text.rsplit_once(" <"));
+    let result = without_time.map_or(text, |(result, _)| result);
+    text.starts_with(IGNORED_WITH_REASON)
+        || OTHER_RESULTS.iter().any(|other| result.ends_with(other))
 }
 
 /// A line with the name of a test or benchmark, and the text that follows it.
@@ -160,6 +174,10 @@ mod tests {
         for line in [
             "test a ... ok",
             "test a ... ignored",
+            "test a ... ignored, needs a GPU",
+            "test a ... ignored, needs a GPU <0.001s>",
+            "test a ... ok <0.125s>",
+            "test a ... FAILED (time limit exceeded) <60.125s>",
             "running 3 tests",
             "test result: ok. 0 passed",
             "",
@@ -168,6 +186,13 @@ mod tests {
         }
         let error = parse("test a ... bench: soon").unwrap_err().to_string();
         assert_eq!(error, "invalid time \"soon\" of a: expected e.g. 1,234.56 ns/iter");
+    }
+
+    #[test]
+    fn colours_are_ignored() {
+        let text = "test a ... \x1b[36mbench\x1b(B\x1b[m:       1,234 ns/iter (+/- 3)\n\
+                    test b ... \x1b[33mignored\x1b[0m\n\ntest result: \x1b[32mok\x1b[0m. 0 passed\n";
+        assert_eq!((HARNESS.parse)(text.as_bytes(), &[]).unwrap(), [bench("a", 1234.0)]);
     }
 
     #[test]
