@@ -90,6 +90,11 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Limits>> {
 fn read_reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
     let name = file.display();
     let report = interop::read_in_unit(file, args.unit)?;
+    if report.warnings.iter().any(|warning| warning.code == interop::LAST_LINE_WARNING) {
+        return Err(usage!(
+            "{name}: its last line has no line break, so a number in it may be cut off; copy the whole output, or end it with a line break if it is complete"
+        ));
+    }
     let is_selected = |subject: &Subject| {
         let wanted = args.subject.as_deref();
         wanted.is_none_or(|wanted| wanted == subject.id || wanted == subject.name)

@@ -253,6 +253,19 @@ fn unsupported_limits_are_rejected() {
     }
 }
 
+/// The last number of the file is a tenth of the true one.
+#[test]
+fn cut_numbers_are_not_limited() {
+    let text = std::fs::read("tests/fixtures/formats/cyclictest-1.5-quiet.txt").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("cut.txt");
+    let args = ["--report", file.to_str().unwrap(), "--subject", "cyclictest@2500us/thread-1"];
+    std::fs::write(&file, &text).unwrap();
+    assert_eq!(limits(&["max=5ms"], &args).ran.code, 1);
+    std::fs::write(&file, &text[..text.len() - 2]).unwrap();
+    limits(&["max=5ms"], &args).refuses("its last line has no line break");
+}
+
 #[test]
 fn limits_and_comparison_share_a_verdict() {
     let pair = ["--a", "nanosleep", "--b", "nanosleep", "--max-pairs", "24", "--warmup", "3"];

@@ -68,6 +68,9 @@ pub fn read(file: &Path) -> exit::Result<Report> {
     read_in_unit(file, None)
 }
 
+/// Code of the warning of a report whose text may end within a number.
+pub const LAST_LINE_WARNING: &str = "import-last-line";
+
 /// Reads a file like [`read`]. `unit` is that of the values if the file does not state it.
 ///
 /// # Errors
@@ -108,7 +111,7 @@ fn parse_format(text: &str, format: &FileFormat, unit: Option<Unit>) -> Result<R
     if unit.is_some() && !format.may_lack_unit() {
         return Err(ImportReason::StatedUnit { format: format.name() }.into());
     }
-    let report = match format {
+    let mut report = match format {
         FileFormat::Osjitter { .. } => {
             let report = Report::from_json(text);
             return report.map_err(|error| ImportReason::Osjitter(Box::new(error)).into());
@@ -134,10 +137,25 @@ fn parse_format(text: &str, format: &FileFormat, unit: Option<Unit>) -> Result<R
             return Err(ImportReason::Unsupported { remedy }.into());
         }
     };
+    if may_lose_figures(text, format) {
+        report.warnings.push(imported::warning(
+            LAST_LINE_WARNING,
+            "The text has no line break after its last line: a number in it may be cut off, or a thread missing.",
+            "Copy the whole output, or end it with a line break if it is complete.",
+        ));
+    }
     match report.check() {
         Ok(()) => Ok(report),
         Err(error) => Err(ImportReason::ImpossibleReport(Box::new(error)).into()),
     }
+}
+
+/// Returns whether a text may end within a figure: the copy is partial, or its writer was killed. The
+/// readers of other formats notice it, because their texts have an end mark.
+fn may_lose_figures(text: &str, format: &FileFormat) -> bool {
+    use FileFormat::{Bpftrace, CyclictestText, Hwlatdetect, Rtla};
+    // The bars of bpftrace are the ends of its lines.
+    matches!(format, Bpftrace | CyclictestText | Hwlatdetect | Rtla) && !text.ends_with(['\n', '|'])
 }
 
 /// Describes the content of a file in no known format.

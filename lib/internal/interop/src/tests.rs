@@ -18,7 +18,9 @@ use crate::csv;
 use crate::cyclictest::Resolution;
 use crate::import_error::ImportError;
 use crate::imported::{ImportedReport, clock, subject, unknown_host};
-use crate::{cyclictest, detect, hgrm, hlog, log_prefix, openmetrics, parse, trackers};
+use crate::{
+    LAST_LINE_WARNING, cyclictest, detect, hgrm, hlog, log_prefix, openmetrics, parse, trackers,
+};
 
 const FIXTURES: [&str; 6] = [
     include_str!("../../../../tests/fixtures/cyclictest.json"),
@@ -206,6 +208,38 @@ fn beginnings_of_files_name_their_format() {
         for end in random_ends.chain(lines).filter(|&end| text.is_char_boundary(end)) {
             check_beginning(name, text, end);
         }
+    }
+}
+
+#[test]
+fn open_last_lines_are_named() {
+    let cyclictest = include_str!("../../../../tests/fixtures/formats/cyclictest-1.5-quiet.txt");
+    let rtla = include_str!("../../../../tests/fixtures/formats/rtla-6.3-osnoise.txt");
+    let hwlatdetect = include_str!("../../../../tests/fixtures/formats/hwlatdetect-2.6-report.txt");
+    let bpftrace = include_str!("../../../../tests/fixtures/formats/bpftrace-hist.txt");
+    let is_open = |text: &str| {
+        let warnings = parse(text).unwrap().warnings;
+        warnings.iter().any(|warning| warning.code == LAST_LINE_WARNING)
+    };
+    // A number is cut off, or the rest of its line.
+    for (text, lost) in [(cyclictest, 2), (rtla, 3), (hwlatdetect, 60), (bpftrace, 60)] {
+        assert!(!is_open(text), "{text}");
+        assert!(is_open(&text[..text.len() - lost]), "{text}");
+    }
+    // The bars of bpftrace show that the line is complete.
+    assert!(!is_open(bpftrace.trim_end()));
+    // Footers show that the text is complete.
+    let table = include_str!("../../../../tests/fixtures/formats/java-1.2.1.hgrm");
+    assert!(!is_open(table.trim_end()));
+}
+
+#[test]
+fn prefixed_logs_are_read() {
+    let log = include_str!("../../../../tests/fixtures/formats/java-2.2.2.hlog");
+    let expected = parse(log).unwrap().subjects;
+    for prefix in ["2026-11-28T10:00:00.123Z app[1]: ", "app-1  | ", "INFO\t"] {
+        let lines: Vec<String> = log.lines().map(|line| format!("{prefix}{line}\n")).collect();
+        assert_eq!(parse(&lines.concat()).unwrap().subjects, expected, "{prefix}");
     }
 }
 

@@ -77,11 +77,12 @@ pub(super) fn comment(line: &str) -> Option<&str> {
     (is_marked || is_legend(line)).then(|| line.trim_start_matches('#').trim_start())
 }
 
-/// Whether a line has the names of the columns, perhaps in a comment.
+/// Whether a line has the names of the columns, perhaps in a comment. The first one can be that of the
+/// tag. Text in front of them is the prefix of a logger.
 pub(super) fn is_legend(line: &str) -> bool {
     let words = line.split([',', ';', '\t', ' ']).map(|word| word.trim_matches(['"', '#']));
-    let mut names = words.filter(|word| !word.is_empty());
-    names.any(|word| word == "StartTimestamp") && names.next().is_some_and(|next| next != "=")
+    let mut names = words.filter(|word| !word.is_empty()).skip_while(|word| *word == "Tag");
+    names.next() == Some("StartTimestamp")
 }
 
 /// Parses the time of a comment such as `[StartTime: 5.0 (seconds since epoch)]`.
