@@ -53,17 +53,27 @@ struct ValueLine {
 }
 
 impl ValueLine {
-    /// Parses a line such as `       0:      17:       4`, perhaps with a count of interrupts. The
-    /// width of the columns distinguishes it from a time of the day.
+    /// Parses a line such as `       0:      17:       4`, perhaps with a count of interrupts.
     fn parse(line: &str) -> Option<Self> {
+        let (thread, value) = Self::columns(line)?;
+        Some(Self { thread, value: value.parse().ok()? })
+    }
+
+    /// Returns whether a line has a value, even if it is not possible.
+    fn is_complete(line: &str) -> bool {
+        Self::columns(line).is_some()
+    }
+
+    /// Returns the thread and the text of the value. The width of the columns distinguishes the line
+    /// from a time of the day.
+    fn columns(line: &str) -> Option<(u64, &str)> {
         const WIDTH: usize = 8;
         let (thread, rest) = line.split_once(':')?;
         let (cycle, value) = rest.split_once(':')?;
         if cycle.len() < WIDTH || value.len() < WIDTH || cycle.trim().parse::<u64>().is_err() {
             return None;
         }
-        let value = value.split_whitespace().next()?;
-        Some(Self { thread: thread.trim().parse().ok()?, value: value.parse().ok()? })
+        Some((thread.trim().parse().ok()?, value.split_whitespace().next()?))
     }
 }
 
@@ -93,6 +103,15 @@ struct ThreadLine {
 }
 
 impl ThreadLine {
+    /// Returns whether a line has all figures of a thread, even if one is not possible.
+    fn is_complete(line: &str) -> bool {
+        let has_maximum = || {
+            let (_, max) = line.split_once(" Max:")?;
+            max.split_whitespace().next()
+        };
+        line.starts_with("T:") && line.contains(" Min:") && has_maximum().is_some()
+    }
+
     fn parse(line: &str) -> Option<Self> {
         let rest = line.strip_prefix("T:")?;
         let (number, rest) = rest.split_once('(')?;
@@ -175,17 +194,23 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
 
 impl Output {
     fn add(&mut self, n: usize, line: &str) -> Result<()> {
+        let invalid = || ImportReason::InvalidRow { line: n, text: line.to_owned() };
         if let Some(thread) = ThreadLine::parse(line) {
             return self.add_thread(&thread);
         }
         if let Some(value) = ValueLine::parse(line) {
             return self.add_value(&value);
         }
+        // A clock that went backwards gives negative values. Without them, the rest would be better
+        // than what was measured.
+        if ThreadLine::is_complete(line) || ValueLine::is_complete(line) {
+            return Err(invalid().into());
+        }
         if line.starts_with(|c: char| c.is_ascii_digit()) {
             return match parse_row(line) {
                 Some(row) => self.add_row(n, row),
                 None if !self.has_title => Ok(()),
-                None => Err(ImportReason::InvalidRow { line: n, text: line.to_owned() }.into()),
+                None => Err(invalid().into()),
             };
         }
         let text = unmarked(line);
@@ -420,6 +445,22 @@ mod tests {
         assert_eq!(ids, ["cyclictest/thread-0", "cyclictest/thread-1"]);
         assert_eq!(figures(&report.subjects[0]), (3, 7_000, 7_666, 9_000, None));
         assert_eq!(figures(&report.subjects[1]), (1, 11_000, 11_000, 11_000, None));
+    }
+
+    #[test]
+    fn impossible_values_are_rejected() {
+        let good =
+            "T: 0 ( 1233) P:99 I:1000 C:   1000 Min:      5 Act:   7 Avg:    8 Max:     412\n";
+        for bad in [
+            "T: 1 ( 1234) P:99 I:1000 C:   1000 Min:     -3 Act:   7 Avg:    8 Max:     412",
+            "T: 1 ( 1234) P:99 I:1000 C:   1000 Min:      3 Act:   7 Avg:    8 Max:18446744073709551617",
+            "       1:      17:      -4",
+        ] {
+            let error = read(&format!("{good}{bad}\n"), None).unwrap_err().to_string();
+            assert!(error.contains("invalid row in line 2"), "{bad}: {error}");
+        }
+        let open = "T: 1 ( 1234) P:99 I:1000 C:   1000 Min:     -3 Act:   7 Avg:    8 Max:";
+        assert_eq!(read(&format!("{good}{open}"), None).unwrap().subjects.len(), 1);
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl Table {
         let cells = line.trim_start_matches(['#', '/', '|', ' ', '\t']);
         if self.add_figures(line) {
             self.has_ended = true;
-        } else if !self.has_ended && cells.starts_with(|c: char| c.is_ascii_digit()) {
+        } else if !self.has_ended && self.heading.is_row_start(cells) {
             let invalid = || ImportReason::InvalidPercentileRow { text: line.to_owned() };
             match self.heading.row(cells) {
                 Some(row) if self.is_next(row) => self.rows.push(row),
@@ -439,6 +439,8 @@ mod tests {
             (TEXT.replace("1.200", "0.200"), "line 4: invalid row"),
             (TEXT.replace("520", "0"), "line 4: invalid row"),
             (TEXT.replace("1.200", "1.2x"), "line 4: invalid row"),
+            (TEXT.replace("1.200", "-1.200"), "line 4: invalid row"),
+            (TEXT.replace("1.200", "NaN"), "line 4: invalid row"),
             (TEXT.replace("=         1000]", "=          900]"), "but the stated count is 900"),
         ] {
             let error = read(&text, None).err().map_or(String::new(), |e| e.to_string());

@@ -104,6 +104,14 @@ impl Heading {
         Some(Self { separator, value, share, count: place(Content::Count)?, unit })
     }
 
+    /// Returns whether a line begins as a row does, with a number, even if that is damaged, negative or
+    /// `NaN`.
+    pub fn is_row_start(&self, line: &str) -> bool {
+        let is_number = |cell: &str| cell.parse::<f64>().is_ok();
+        line.starts_with(|c: char| c.is_ascii_digit())
+            || self.separator.split(line).first().is_some_and(|cell| is_number(cell))
+    }
+
     /// Parses a row; `None` if a column is missing or has no possible number.
     pub fn row(&self, line: &str) -> Option<Row> {
         let cells = self.separator.split(line);
