@@ -1,7 +1,8 @@
 """Puts figures into the marked blocks of README and book, and into the index of results/.
 
 A block starts with the comment `<!-- NAME -->` and ends with `<!-- end of NAME -->`. A script
-replaces the text between them.
+replaces the text between them. The text links files as `results/NAME/FILE`, and pictures as
+`pictures/RECIPE/FILE`.
 """
 
 import os
@@ -11,6 +12,8 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REPOSITORY = "https://github.com/osjitter/osjitter"
+# mdBook copies only files of its own directory.
+PICTURES = ROOT / "docs/src/pictures"
 
 
 def machine(host):
@@ -41,11 +44,13 @@ def put(block, text):
     matches = [page for page in pages if begin in page.read_text()]
     assert len(matches) == 1, f"expected the block {block} in one page, found {len(matches)}"
     file = matches[0]
-    to_root = "../" * (len(file.relative_to(ROOT).parts) - 1)
     if file.parts[-2] == "src":
-        # The book would change the name to .html; these files are not among its pages.
-        text = re.sub(r"\]\((results/[^)]*\.md)\)", rf"]({REPOSITORY}/blob/main/\1)", text)
-    text = text.replace("](results/", f"]({to_root}results/")
+        # The built book does not contain the results.
+        results, pictures = f"{REPOSITORY}/blob/main/results/", "pictures/"
+    else:
+        to_root = "../" * (len(file.relative_to(ROOT).parts) - 1)
+        results, pictures = f"{to_root}results/", f"{to_root}docs/src/pictures/"
+    text = text.replace("](results/", f"]({results}").replace("](pictures/", f"]({pictures}")
     page, count = re.subn(f"{begin}.*?{end}", lambda _: f"{begin}\n{text}\n{end}", file.read_text(),
                           flags=re.S)
     assert count == 1, f"{file.name} lacks the end of the block {block}"

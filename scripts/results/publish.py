@@ -25,7 +25,7 @@ import runtimes  # noqa: E402, in this directory
 import tables  # noqa: E402
 import threads  # noqa: E402
 from handicaps import hogs, quota, set_timer_slack  # noqa: E402
-from pages import ROOT, read_cpuinfo, this_machine  # noqa: E402
+from pages import PICTURES, ROOT, read_cpuinfo, this_machine  # noqa: E402
 from programs import STUDIES, build_osjitter, build_peer, build_study  # noqa: E402
 
 
@@ -46,8 +46,10 @@ class Run:
     """A run of a recipe: the directory of its files and the programs that it starts."""
 
     def __init__(self, recipe, name, osjitter, short):
-        self.recipe, self.name, self.short = recipe, name, short
+        self.recipe, self.name, self.short = RECIPES[recipe], name, short
         self.directory = ROOT / "results" / name
+        # The pictures of a recipe replace those of its previous run.
+        self.pictures = PICTURES / recipe
         self.program = osjitter
 
     def path(self, file):
@@ -91,12 +93,16 @@ class Run:
         for file in (report, *self.directory.glob("*.svg"), *self.directory.glob("*.html")):
             file.unlink()
 
-    def pictures(self, file, *names):
-        """Draws the pictures of a file, and keeps those with these names."""
+    def draw(self, file, *names):
+        """Draws the pictures of a file, and keeps those with these names for the pages."""
+        self.pictures.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as home:
             self.osjitter("report", self.path(file), "--format", "svg", "--out", home)
             for name in names:
-                self.path(name).write_bytes((pathlib.Path(home) / name).read_bytes())
+                (self.pictures / name).write_bytes((pathlib.Path(home) / name).read_bytes())
+        # The command that measured may have drawn pictures as well.
+        for picture in self.directory.glob("*.svg"):
+            picture.unlink()
 
     def report_output(self, file, *words):
         """Returns the text that `osjitter report` prints at a width of 80 columns."""
@@ -342,7 +348,7 @@ def main():
     recipe = RECIPES[args.recipe]
     if args.short and not recipe.has_short:
         parser.error(f"{args.recipe} does not support --short")
-    run = Run(recipe, args.name, args.osjitter and args.osjitter.resolve(), args.short)
+    run = Run(args.recipe, args.name, args.osjitter and args.osjitter.resolve(), args.short)
     run.directory.mkdir(parents=True, exist_ok=True)
     if not args.tables:
         recipe.measure(run)

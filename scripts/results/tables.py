@@ -54,27 +54,26 @@ def readme_table(run):
 
 def reference(run):
     report, directory = run.load(REFERENCE), f"results/{run.name}"
-    run.pictures(REFERENCE, "tradeoff.svg", "percentiles.svg", "over-time.svg", "card.svg")
-    run.osjitter("report", run.path(REFERENCE), "--format", "html", "--force", "--out", run.path("report.html"))
+    run.draw(REFERENCE, "tradeoff.svg", "percentiles.svg", "over-time.svg", "card.svg")
+    run.osjitter("report", run.path(REFERENCE), "--format", "html", "--force", "--out", run.pictures / "page.html")
     put("reference run", f"""```text
 {readme_table(run)}
 ```
 
-Source: [`report.html`]({directory}/report.html) (download it to view it). {machine_and_day(report)}.""")
-    put("reference table", f"""![Lateness against its price]({directory}/tradeoff.svg)
+Source: [`{REFERENCE}`]({directory}/{REFERENCE}), and as [a page](pictures/reference/page.html) (download it to view it). {machine_and_day(report)}.""")
+    put("reference table", f"""![Lateness against its price](pictures/reference/tradeoff.svg)
 
 ```text
 {run.report_output(REFERENCE).rstrip()}
 ```
 
-![Lateness by percentile]({directory}/percentiles.svg)
+![Lateness by percentile](pictures/reference/percentiles.svg)
 
-![Lateness over time]({directory}/over-time.svg)
+![Lateness over time](pictures/reference/over-time.svg)
 
-Source: [`{REFERENCE}`]({directory}/{REFERENCE}). {machine_and_day(report)}. [`report.html`]({directory}/report.html) is the
-page (download it to view it).""")
+Source: [`{REFERENCE}`]({directory}/{REFERENCE}). {machine_and_day(report)}. It was written as [this page](pictures/reference/page.html), which the tables and pictures above are part of.""")
 
-    put("reference card", f"![The card of the reference run]({directory}/card.svg)")
+    put("reference card", "![The card of the reference run](pictures/reference/card.svg)")
 
     labels = {"os-interval": "`OsInterval`", "os-interval-precise": "`OsInterval`, precise",
               "periodic-interval": "`PeriodicInterval`", "os-interval-group": "`IntervalGroup`",
@@ -93,7 +92,7 @@ page (download it to view it).""")
 {rows}
 
 {machine(report['host'])}; from [`{REFERENCE}`]({directory}/{REFERENCE}). `osjitter run` measures it on your machine.""")
-    index(run.name, [(f"`{run.name}`", REFERENCE), ("page", "report.html")], report["host"],
+    index(run.name, [(f"`{run.name}`", REFERENCE)], report["host"],
           "`osjitter run --period 500us --ticks 10000`, the group, `os-sleep` and `os-timeout`")
 
 
@@ -117,9 +116,9 @@ def format_core_share(summary, period_ns):
 
 def spin(run):
     report = run.load("report.json.gz")
-    run.pictures("report.json.gz", "tradeoff.svg")
+    run.draw("report.json.gz", "tradeoff.svg")
     p50 = table_by_period(report["subjects"], lambda summary, _: format_time(summary["lateness_ns"]["p50"]))
-    put("spin", f"""![Lateness and CPU time at each period](results/{run.name}/tradeoff.svg)
+    put("spin", f"""![Lateness and CPU time at each period](pictures/spin/tradeoff.svg)
 
 Lateness at the median, by period:
 
@@ -158,10 +157,10 @@ Each was measured for five seconds per period, in rounds whose order changed eac
 def timeouts(run):
     report, directory = run.load("timeout.json"), f"results/{run.name}"
     run.osjitter("report", run.path("timeout.json"), "--reference", "--force", "--out", run.path("timeout.txt"))
-    run.pictures("timeout.json", "timeout-channel-current-thread_10s.svg")
+    run.draw("timeout.json", "timeout-channel-current-thread_10s.svg")
     first, *workloads = run.path("timeout.txt").read_text().split("\n\n")
     table = next(workload for workload in workloads if workload.startswith("channel-current-thread"))
-    put("timeout run", f"""![Price of a timeout that does not fire]({directory}/timeout-channel-current-thread_10s.svg)
+    put("timeout run", f"""![Price of a timeout that does not fire](pictures/timeout/timeout-channel-current-thread_10s.svg)
 
 ```text
 {first}
@@ -223,6 +222,7 @@ Source: [`dispatch.md`](results/{run.name}/dispatch.md). {machine(host)}.
 def clocks(run):
     report, peers, directory = run.load("clock.json"), run.load("peers-clock.json")["clocks"], f"results/{run.name}"
     run.osjitter("report", run.path("clock.json"), "--force", "--out", run.path("clock.txt"))
+    run.draw("clock.json", "clock.svg")
     origin = machine_and_day(report)
     threads = peers[0]["order"]["threads"]
     rows = ["| Clock | a reading | 2 threads at once | 16 | `elapsed()` | 2 threads at once | 16 | first conversion | out of order | after a second |",
@@ -246,7 +246,7 @@ after a second: difference from the clock of the operating system. {origin}. Mad
 
 {table}
 """)
-    put("clock run", f"""![Cost of a reading of each clock]({directory}/clock.svg)
+    put("clock run", f"""![Cost of a reading of each clock](pictures/clock/clock.svg)
 
 ```text
 {run.path("clock.txt").read_text().rstrip()}
@@ -341,10 +341,11 @@ def find(run):
     found, directory = run.load("find.json"), f"results/{run.name}"
     # The first table and the verdict on the machine; the file has the rest.
     first, *_, last = run.report_output("find.json").split("\n\n")
+    run.draw("find.json", "find.svg")
     command = f"`osjitter {FIND_COMMAND}`"
-    put("found periods", f"```text\n{first}\n\n{last.rstrip()}\n```\n\nSource: [`{directory}/find.json`]({directory}/find.json), which "
-        f"[`find.svg`]({directory}/find.svg) draws: {command}, {machine_and_day(found)}.")
-    index(run.name, [(f"`{run.name}`", "find.json"), ("picture", "find.svg")], found["host"], command)
+    put("found periods", f"```text\n{first}\n\n{last.rstrip()}\n```\n\n![Lateness and cost over the period](pictures/find/find.svg)\n\n"
+        f"Source: [`find.json`]({directory}/find.json): {command}, {machine_and_day(found)}.")
+    index(run.name, [(f"`{run.name}`", "find.json")], found["host"], command)
 
 
 def doctor(run):

@@ -7,13 +7,13 @@
 On a busy machine the thread that is the other clock would read the time late, so that its events would be no reference. For that
 reason the program runs in the class SCHED_FIFO, which needs root.
 
-Writes results/NAME/foreign-clock.json and lock-in.svg, and a block of the page on following another clock.
+Writes results/NAME/foreign-clock.json, a picture for the book, and a block of the page on following another clock.
 """
 import argparse, json, pathlib, subprocess, sys
 
 sys.dont_write_bytecode = True
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "results"))
-from pages import ROOT, index, machine, put, this_machine  # noqa: E402, in scripts/results
+from pages import PICTURES, ROOT, index, machine, put, this_machine  # noqa: E402, in scripts/results
 from programs import build_study  # noqa: E402
 
 WIDTH, LEFT, RIGHT, HEIGHT = 860, 84, 24, 210
@@ -121,7 +121,7 @@ def main():
         file.write_text(written + "\n")
     measured = json.loads(file.read_text())
     host = measured["host"]
-    (file.parent / "lock-in.svg").write_text(draw(measured["disturbed"], host))
+    (PICTURES / "steering/lock-in.svg").write_text(draw(measured["disturbed"], host))
     rows = []
     for label, name in (("30 s", "undisturbed"), ("20 s, with 2 s without events and a jump by 0.3 cycles", "disturbed")):
         run = measured[name]
@@ -129,7 +129,7 @@ def main():
                     f"{run['slipped_ticks']} | {run['rate_ppb'] / 1e3:+.1f} ppm | {format_us(run['late_p50_ns'])} |")
     table = "\n".join(["| Run | p50 | p99 | max | cycles lost or doubled | rate | tick late at p50 |",
                        "|---|---:|---:|---:|---:|---:|---:|", *rows])
-    put("foreign clock", f"""![Time from the event to the tick](results/{args.name}/lock-in.svg)
+    put("foreign clock", f"""![Time from the event to the tick](pictures/steering/lock-in.svg)
 
 {table}
 

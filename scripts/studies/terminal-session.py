@@ -4,8 +4,8 @@
   python3 -m venv target/venv && target/venv/bin/pip install pyte
   target/venv/bin/python scripts/studies/terminal-session.py target/release/osjitter target/release/examples/service NAME [--scene run]
 
-Writes SCENE.cast (in the format of asciinema) and SCENE.svg into results/NAME, for the scenes `run` and `top` or only the named
-one, and puts them into the README, the book and the README of tickmeter. --draw only draws existing recordings again.
+Writes SCENE.cast (in the format of asciinema) into results/NAME and SCENE.svg into the pictures of the book, for the scenes `run`
+and `top` or only the named one, and puts them into the README, the book and the README of tickmeter. --draw only draws existing recordings again.
 """
 import argparse, fcntl, html, json, os, pty, re, select, shutil, signal, struct, subprocess, sys, tempfile, termios, time
 from pathlib import Path
@@ -14,7 +14,7 @@ import pyte
 
 sys.dont_write_bytecode = True
 sys.path.append(str(Path(__file__).resolve().parents[1] / "results"))
-from pages import ROOT, index, put, this_machine, machine  # noqa: E402, in scripts/results
+from pages import PICTURES, ROOT, index, put, this_machine, machine  # noqa: E402, in scripts/results
 
 COLUMNS, ROWS = 80, 32
 # Minimum duration of a frame in a picture, and the additional duration of the last frame.
@@ -142,12 +142,12 @@ def draw(file):
         f"@media(prefers-reduced-motion:reduce){{.f{{animation:none}}.f:last-of-type{{visibility:visible}}}}"
     )
     title = html.escape(f"A terminal: {head['command']}")
-    file.with_suffix(".svg").write_text(
+    picture = PICTURES / "session" / f"{file.stem}.svg"
+    picture.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {tall}" width="{width:.0f}" height="{tall}" role="img">'
         f"<title>{title}</title><style>{style}</style><defs>{symbols}</defs>"
         f'<rect class="p" x="0.5" y="0.5" width="{width - 1:.0f}" height="{tall - 1}" rx="6"/>{"".join(bodies)}</svg>\n')
-    print(f"{file.with_suffix('.svg')}: {len(frames)} frames, {len(lines)} lines, {end:.0f} s, "
-          f"{file.with_suffix('.svg').stat().st_size} bytes")
+    print(f"{picture}: {len(frames)} frames, {len(lines)} lines, {end:.0f} s, {picture.stat().st_size} bytes")
 
 
 class Disturbance:
@@ -208,14 +208,14 @@ def main():
         draw(directory / f"{scene}.cast")
     host = this_machine()
     link = f"results/{args.name}"
-    picture = f"![Two loops, one of which has a busy neighbour on its CPU for six seconds]({link}/top.svg)"
+    picture = f"![Two loops, one of which has a busy neighbour on its CPU for six seconds](pictures/session/top.svg)"
     if "run" in scenes:
-        put("run session", f"![A run in a terminal, from the command to the table]({link}/run.svg)")
+        put("run session", f"![A run in a terminal, from the command to the table](pictures/session/run.svg)")
     if "top" in scenes:
         block = f"{picture}\n\nFor six seconds, another process was busy on the CPU of one loop: [a recording]({link}/top.cast), {machine(host)}."
         put("watched service", block)
         put("live meters", block)
-    first, *others = [f"{scene}.{kind}" for scene in scenes for kind in ("svg", "cast")]
+    first, *others = [f"{scene}.cast" for scene in scenes]
     index(args.name, [(f"`{args.name}`", first), *((name, name) for name in others)], host, "`scripts/studies/terminal-session.py`")
 
 

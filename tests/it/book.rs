@@ -11,6 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 use tickmeter::ENV_DIRECTORY;
 
+use crate::docs::markdown_in;
 use crate::osjitter::{Osjitter, gated_loop, has_program};
 use crate::workspace::{crates, root};
 
@@ -23,8 +24,7 @@ struct Block {
 
 /// Returns the fenced blocks of the README and of all pages, in order.
 fn blocks() -> Vec<Block> {
-    let entries = fs::read_dir(root().join("docs/src")).expect("the book");
-    let mut pages: Vec<PathBuf> = entries.map(|entry| entry.expect("a page").path()).collect();
+    let mut pages = markdown_in(&root().join("docs/src"));
     pages.push(root().join("README.md"));
     pages.sort();
     pages.iter().flat_map(|page| blocks_of_page(page)).collect()

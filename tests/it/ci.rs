@@ -134,5 +134,5 @@ fn workflows_install_pinned_tools() {
             installed += 1;
         }
     }
-    assert!(installed >= 2, "{installed} installed tools were found");
+    assert!(installed >= 1, "{installed} installed tools were found");
 }

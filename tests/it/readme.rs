@@ -6,14 +6,13 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
+use crate::docs::markdown_in;
 use crate::osjitter::Osjitter;
 use crate::workspace::{crates, is_internal, root};
 
 /// Returns the README, followed by the pages of the book.
 fn pages() -> Vec<String> {
-    let book =
-        std::fs::read_dir(root().join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
-    let pages = [root().join("README.md")].into_iter().chain(book);
+    let pages = [root().join("README.md")].into_iter().chain(markdown_in(&root().join("docs/src")));
     pages.map(|page| std::fs::read_to_string(page).unwrap()).collect()
 }
 
@@ -107,7 +106,7 @@ fn figure_blocks_name_their_files() {
     for (name, texts) in &blocks {
         assert_eq!(texts.len(), 1, "{name}");
         assert!(
-            ["](results/", "](../../results/", "/blob/main/results/"]
+            ["](results/", "](../../results/", "/blob/main/results/", "pictures/"]
                 .iter()
                 .any(|link| texts[0].contains(link)),
             "{name} names no file"
