@@ -46,7 +46,7 @@ fn difference_of_maxima(subject: &SubjectComparison) -> Option<String> {
 }
 
 /// Lists the percentiles at which B is later, and those at which it is less late.
-fn describe_findings(subject: &SubjectComparison) -> String {
+pub fn describe_findings(subject: &SubjectComparison) -> String {
     let mut findings = Vec::new();
     for (finding, words) in [(Finding::Later, "later at"), (Finding::Earlier, "less late at")] {
         let names = names_with(subject, finding);

@@ -7,18 +7,19 @@ use files::compare::{Comparison, Quantiles, SubjectComparison};
 use files::environment::Difference;
 use plotters::prelude::*;
 
+use crate::compare::overview;
 use crate::compare::wording::fitness_notes;
 use cli::time::trim_zeros;
 use render::picture::axis::Axis;
 use render::picture::canvas::{
-    Area, DrawResult, FONT, LABEL_PX, Picture, SIZE, TITLE_PX, chart_builder, colour, draw_curve,
-    draw_label, draw_line_key, draw_with_footer, mesh, with_legend,
+    Area, DrawResult, FONT, LABEL_PX, Picture, SIZE, chart_builder, colour, draw_curve,
+    draw_line_key, draw_with_captions, mesh, with_legend,
 };
 use render::picture::nines;
 use render::picture::palette::{Sign, Signs};
 
 /// Height of the lines above the chart.
-const HEADER_HEIGHT: i32 = 76;
+const HEADER_HEIGHT: i32 = 48;
 const HEADER_LINE_HEIGHT: i32 = 20;
 /// Maximum number of characters in a line of the header.
 const MAX_HEADER_CHARACTERS: usize = 110;
@@ -69,7 +70,22 @@ pub fn draw_comparison(comparison: &Comparison) -> Result<Picture, DrawError> {
         let has_metrics = !comparison.metrics.is_empty();
         return Err(if has_metrics { DrawError::WholeRuns } else { DrawError::NoQuantiles });
     }
-    Ok(draw_with_footer("shift", SIZE, &footer(comparison), |area| draw_chart(area, comparison)))
+    let draw = |area: &Area<'_>| draw_chart(area, comparison);
+    Ok(draw_with_captions("shift", &headline(comparison), SIZE, &footer(comparison), draw))
+}
+
+/// States the findings about each pair of subjects.
+fn headline(comparison: &Comparison) -> String {
+    let described = comparison.subjects.iter().filter(|subject| subject.quantiles.is_some());
+    let mut findings = Vec::new();
+    for subject in described {
+        findings.push(format!(
+            "{}: {}",
+            curve_name(comparison, subject),
+            overview::describe_findings(subject)
+        ));
+    }
+    format!("{}.", findings.join("; "))
 }
 
 /// Returns the origin of the sides, and how fit their machines were.
@@ -91,7 +107,8 @@ fn draw_chart(area: &Area<'_>, comparison: &Comparison) -> DrawResult {
     let (low, high) = ratio_range(&curves);
     let end = curves.iter().map(Curve::end).fold(1.0, f64::max);
     let ratios = Axis::logarithmic_with_marks(low..high, axis_labels(low, high));
-    let mut chart = chart_builder(&body).build_cartesian_2d(Axis::percentiles(end), ratios)?;
+    let mut chart = chart_builder(&body)
+        .build_cartesian_2d(Axis::percentiles(end, body.dim_in_pixel().0), ratios)?;
     mesh(&mut chart)
         .x_desc("percentile of the ticks")
         .y_desc("lateness of B as a multiple of A")
@@ -187,23 +204,18 @@ fn band(curve: &Curve<'_>) -> Polygon<(f64, f64)> {
 }
 
 fn draw_header(header: &Area<'_>, comparison: &Comparison, curves: &[Curve<'_>]) -> DrawResult {
-    let title = match curves {
-        [curve] => format!("Lateness of B against A: {}", curve.name),
-        _ => "Lateness of B against A".to_owned(),
-    };
-    draw_label(header, &title, TITLE_PX, (12, 8))?;
     let resamples = curves.iter().map(|c| c.quantiles.resamples).max().unwrap_or(0);
     let band = if resamples > 0 {
         format!("; band: 95 % at each percentile, from {resamples} resamples of the rounds")
     } else {
         "; no band: too few rounds, or no samples".to_owned()
     };
-    let legend = format!("line: all ticks together{band}");
+    let legend = format!("Lateness of B against A. Line: all ticks together{band}");
     let style = (FONT, LABEL_PX).into_text_style(header);
-    header.draw_text(&legend, &style, (12, 12 + HEADER_LINE_HEIGHT))?;
+    header.draw_text(&legend, &style, (16, 4))?;
     if !comparison.forced.is_empty() {
         let warning = format!("FORCED, not comparable: {}", format_forced(&comparison.forced));
-        header.draw_text(&warning, &style.color(&RED), (12, 12 + 2 * HEADER_LINE_HEIGHT))?;
+        header.draw_text(&warning, &style.color(&RED), (16, 4 + HEADER_LINE_HEIGHT))?;
     }
     Ok(())
 }

@@ -1,23 +1,23 @@
-//! Draws lateness and cost over the period, with the goals as dashed lines.
+//! Draws lateness and cost over the period, with the goals as wide lines.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use files::find::{Find, Look, Ticker};
-use plotters::element::DashedPathElement;
+use files::find::{Find, Goal, Look, Ticker};
 use plotters::prelude::*;
 
-use crate::find::text::names;
+use crate::find::text::{self, names};
 use render::picture::canvas::{
-    Area, DrawResult, LABEL_PX, Picture, SIZE, TITLE_PX, chart_builder, colour, draw_label,
-    draw_line_key, draw_mark_key, draw_with_footer, extremes, line, logarithmic, logarithmic_axis,
-    mark, mesh, time_label, with_legend, within,
+    Area, DrawResult, LABEL_PX, Picture, SIZE, chart_builder, colour, draw_label,
+    draw_line_and_mark_key, draw_small_print, draw_with_captions, extremes, line, logarithmic,
+    logarithmic_axis, mark, mesh, small_print_height, time_label, with_legend, within,
 };
 use render::picture::palette::{Sign, Signs};
 use render::report::fitness;
 
-const HEIGHT: u32 = 800;
-const HEAD: i32 = 60;
+const HEIGHT: u32 = 770;
+/// Width of the line of a goal, which is wider than those of tickers.
+const GOAL_WIDTH: u32 = 6;
 /// The free space of the axes around the points, as a factor.
 const AXIS_MARGIN: f64 = 1.35;
 
@@ -52,7 +52,8 @@ impl Quantity {
 struct ChartContent {
     title: String,
     label: fn(&f64) -> String,
-    limit: Option<f64>,
+    /// The value of the goal, and its description.
+    limit: Option<(f64, String)>,
     quantity: Quantity,
 }
 
@@ -60,37 +61,44 @@ struct ChartContent {
 pub fn picture(find: &Find) -> Option<Picture> {
     let has_looks = find.tickers.iter().any(|t| !t.looks.is_empty());
     if has_looks {
-        let footer: Vec<String> = fitness::sentence(find.fitness.as_ref()).into_iter().collect();
-        Some(draw_with_footer("find", (SIZE.0, HEIGHT), &footer, |area| draw(area, find)))
+        let machine = find.host.cpu_model.as_deref().unwrap_or(&find.host.os);
+        let mut footer = vec![format!("{}, {machine}", find.started_utc)];
+        footer.extend(fitness::sentence(find.fitness.as_ref()));
+        let draw = |area: &Area<'_>| draw(area, find);
+        Some(draw_with_captions("find", &text::answer(find), (SIZE.0, HEIGHT), &footer, draw))
     } else {
         None
     }
 }
 
 fn draw(area: &Area<'_>, find: &Find) -> DrawResult {
-    let (head, body) = area.split_vertically(HEAD);
-    draw_label(&head, "Lateness and cost over the period", TITLE_PX, (12, 8))?;
-    let machine = find.host.cpu_model.as_deref().unwrap_or(&find.host.os);
-    let note = format!(
-        "Dashed: the goals. Bars: the interval of each look. {}, {machine}",
-        find.started_utc
-    );
-    draw_label(&head, &note, LABEL_PX - 2, (12, 36))?;
+    let (head, body) = area.split_vertically(small_print_height(1));
+    let charts = [lateness_chart(find), cpu_chart(find)];
+    draw_small_print(&head, std::iter::once(note(find, &charts).as_str()), 0)?;
     let (ticker_names, signs) = (names(find), ticker_signs(find));
     let entries: Vec<(Sign, &str)> =
         signs.iter().copied().zip(ticker_names.iter().map(String::as_str)).collect();
-    let body = with_legend(&body, &entries, draw_key)?;
-    let charts = [lateness_chart(find), cpu_chart(find)];
+    let body = with_legend(&body, &entries, draw_line_and_mark_key)?;
     for (cell, chart) in body.split_evenly((2, 1)).iter().zip(charts) {
         draw_chart(cell, find, &signs, &chart)?;
     }
     Ok(())
 }
 
-/// Draws the line and the mark of a ticker for the legend.
-fn draw_key(legend: &Area<'_>, sign: Sign, at: (i32, i32)) -> DrawResult {
-    draw_line_key(legend, sign, at)?;
-    draw_mark_key(legend, sign, at)
+/// Explains what the charts contain.
+fn note(find: &Find, charts: &[ChartContent]) -> String {
+    let mut note = "Lateness and cost over the period.".to_owned();
+    if charts.iter().any(|chart| chart.limit.is_some()) {
+        note += " Wide grey line: the goal.";
+    }
+    let mut looks = find.tickers.iter().flat_map(|ticker| &ticker.looks);
+    let has_bars = |quantity: Quantity, look: &Look| {
+        quantity.point(look).is_some_and(|point| point.interval.is_some())
+    };
+    if looks.any(|look| charts.iter().any(|chart| has_bars(chart.quantity, look))) {
+        note += " Bars: the interval of each measurement.";
+    }
+    note
 }
 
 /// Assigns a sign to each ticker. Tickers of one subject on different runtimes differ.
@@ -112,7 +120,7 @@ fn lateness_chart(find: &Find) -> ChartContent {
     ChartContent {
         title: format!("lateness, {}", goal.map_or("p99", |goal| &goal.name)),
         label: time_label,
-        limit: goal.and_then(|goal| goal.limit),
+        limit: goal.and_then(limit),
         quantity: index.map_or(Quantity::P99, Quantity::Goal),
     }
 }
@@ -122,9 +130,13 @@ fn cpu_chart(find: &Find) -> ChartContent {
     ChartContent {
         title: "CPU, of one core".to_owned(),
         label: percent_label,
-        limit: goal.and_then(|goal| goal.limit),
+        limit: goal.and_then(limit),
         quantity: Quantity::Cpu,
     }
+}
+
+fn limit(goal: &Goal) -> Option<(f64, String)> {
+    Some((goal.limit?, text::goal(goal)))
 }
 
 fn percent_label(percent: &f64) -> String {
@@ -151,9 +163,11 @@ fn draw_chart(area: &Area<'_>, find: &Find, signs: &[Sign], content: &ChartConte
         .y_label_formatter(&content.label)
         .draw()?;
     let pixel = |x: f64, y: f64| within(area, chart.backend_coord(&(x, clamp(y))));
-    if let Some(limit) = content.limit {
-        let ends = vec![pixel(periods.start, limit), pixel(periods.end, limit)];
-        area.draw(&DashedPathElement::new(ends, 6, 4, BLACK.stroke_width(1)))?;
+    if let Some((limit, goal)) = &content.limit {
+        let ends = [pixel(periods.start, *limit), pixel(periods.end, *limit)];
+        let style = BLACK.mix(0.25).stroke_width(GOAL_WIDTH);
+        area.draw(&PathElement::new(ends.to_vec(), style))?;
+        draw_label(area, goal, LABEL_PX, (ends[0].0 + 6, ends[0].1 - 22))?;
     }
     for (ticker, sign) in find.tickers.iter().zip(signs) {
         draw_points(area, &final_points(ticker, content.quantity), *sign, &pixel)?;
@@ -206,7 +220,7 @@ fn value_range(find: &Find, content: &ChartContent) -> Range<f64> {
             values.extend(point.interval.into_iter().flatten());
         }
     }
-    values.extend(content.limit);
+    values.extend(content.limit.iter().map(|(limit, _)| *limit));
     axis_range(values.into_iter().map(clamp))
 }
 

@@ -8,6 +8,7 @@ use cli::words::or_dash;
 use files::find::{Check, Find, Finding, Goal, Look, StopReason, Ticker};
 use files::gate::limit::Quantity;
 use files::report::Warning;
+use files::subjects::is_control;
 
 use render::document::{Document, Table};
 use render::report::fitness;
@@ -21,12 +22,55 @@ pub fn document(find: &Find) -> Document {
             document.paragraph(explanation);
             document.paragraph(title(find));
         }
-        None => document.title(title(find)),
+        None => {
+            document.title(answer(find));
+            document.paragraph(format!("{}.", title(find)));
+        }
     }
     document.paragraph(fitness::sentence(find.fitness.as_ref()).unwrap_or_default());
     document.table(table(find));
     document.notes(notes(find));
     document
+}
+
+/// States the shortest period at which the goals hold, or the best goals that hold at the period,
+/// with the tickers of which this is known.
+pub fn answer(find: &Find) -> String {
+    if find.failed_control().is_some() {
+        return NO_ANSWER.to_owned();
+    }
+    let competitors = || {
+        let named = find.tickers.iter().zip(names(find));
+        named.filter(|(ticker, _)| !is_control(&ticker.subject))
+    };
+    if let Some(period) = promise_period(find) {
+        let mut best = Vec::new();
+        for (i, goal) in find.goals.iter().enumerate() {
+            let limits = competitors().filter_map(|(ticker, name)| {
+                let [_, high] = ticker.looks.first()?.checks[i].interval?;
+                Some((high, name))
+            });
+            if let Some((high, name)) = limits.min_by(|a, b| a.0.total_cmp(&b.0)) {
+                best.push(format!("{} <= {} with {name}", goal.name, format_value(goal, high)));
+            }
+        }
+        return match best.is_empty() {
+            true => format!("No goal is known to hold at {period}."),
+            false => format!("The best goals at {period}: {}.", best.join("; ")),
+        };
+    }
+    let goals = if find.goals.len() > 1 { "all goals" } else { "the goal" };
+    let shortest = competitors().filter_map(|(ticker, _)| ticker.kept_ns).min();
+    let Some(shortest) = shortest else {
+        return format!("No ticker was shown to hold {goals} at any period tried.");
+    };
+    let holding = competitors().filter(|(ticker, _)| ticker.kept_ns == Some(shortest));
+    let holding: Vec<String> = holding.map(|(_, name)| name).collect();
+    format!(
+        "The shortest period shown to hold {goals} is {}, with {}.",
+        format_period(shortest),
+        holding.join(", ")
+    )
 }
 
 fn title(find: &Find) -> String {

@@ -1,9 +1,12 @@
 //! Tests the pictures of `osjitter run`: which are drawn, and how many subjects share their axes.
 
+use std::collections::BTreeMap;
+
 use files::file::File as _;
 use files::report::{Report, Subject};
 
 use crate::osjitter::Osjitter;
+use crate::workspace::root;
 
 fn run(args: &[&str]) -> Osjitter {
     Osjitter::new(["run", "--quiet"]).args(args)
@@ -59,7 +62,7 @@ fn many_subjects_get_separate_charts() {
         (0, 1)
     );
     assert!(
-        legend.find(&label("tokio-timeout")) < legend.find("CPU time per tick"),
+        legend.find(&label("tokio-timeout")) < legend.find(&label("CPU time per tick")),
         "the legend comes before the axes"
     );
 }
@@ -141,4 +144,74 @@ fn page_begins_with_the_answer() {
     ]
     .map(|part| page.find(part));
     assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{positions:?}");
+}
+
+/// Draws every picture of a file.
+fn draw(file: &str) -> BTreeMap<String, String> {
+    let file = root().join(file);
+    let file = file.to_str().expect("UTF-8");
+    let ran = Osjitter::new(["report", file, "--format", "svg"]).out("pictures").run().exits(0);
+    let mut pictures = BTreeMap::new();
+    for entry in std::fs::read_dir(ran.path("pictures")).expect("a directory") {
+        let path = entry.expect("a picture").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        pictures.insert(name, std::fs::read_to_string(path).expect("a picture"));
+    }
+    pictures
+}
+
+/// Returns the texts of a picture, with those of a wrapped line joined.
+fn texts(svg: &str) -> String {
+    let document = roxmltree::Document::parse(svg).expect("XML");
+    let texts = document.descendants().filter(|node| node.has_tag_name("text"));
+    let texts: Vec<&str> = texts.filter_map(|node| node.text()).map(str::trim).collect();
+    texts.join(" ")
+}
+
+#[test]
+fn titles_of_pictures_are_answers() {
+    let names = ["report", "clock", "dispatch", "timeout", "cyclictest", "oslat"];
+    let mut files: Vec<String> =
+        names.iter().map(|name| format!("tests/fixtures/{name}.json")).collect();
+    let find = "results/2026-11-27-epyc-kvm-2cpu-find/find.json";
+    files.extend(root().join(find).exists().then(|| find.to_owned()));
+    for file in files {
+        let pictures = draw(&file);
+        assert!(!pictures.is_empty(), "{file}");
+        for (name, svg) in pictures {
+            let document = roxmltree::Document::parse(&svg).expect("XML");
+            let image = document.root_element();
+            assert_eq!(image.attribute("role"), Some("img"), "{file}: {name}");
+            let title = image.children().find(|node| node.has_tag_name("title"));
+            let title = title.and_then(|title| title.text()).expect("a title");
+            // A sentence with a figure, which the picture shows first.
+            let is_answer = title.ends_with('.') && title.contains(|c: char| c.is_ascii_digit());
+            assert!(is_answer, "{file}: {name}: {title}");
+            let beginning: Vec<&str> = title.split_whitespace().take(4).collect();
+            assert!(texts(&svg).contains(&beginning.join(" ")), "{file}: {name}: {title}");
+        }
+    }
+}
+
+#[test]
+fn captions_match_what_is_drawn() {
+    let report = draw("tests/fixtures/report.json");
+    let import = draw("tests/fixtures/cyclictest.json");
+    assert!(texts(&import["percentiles.svg"]).contains("Hatched"));
+    assert!(!texts(&report["percentiles.svg"]).contains("Hatched"));
+    // Each of the three curves has four marks, and one in the legend.
+    let svg = &report["percentiles.svg"];
+    assert!(svg.matches("<circle").count() + svg.matches("<polygon").count() >= 3 * 5, "{svg}");
+    assert!(!texts(&report["tradeoff.svg"]).contains("Ringed"), "nothing is clearly better");
+    assert!(!report["tradeoff.svg"].contains("r=\"10\""));
+}
+
+#[test]
+fn pictures_without_values_are_left_out() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let file = home.path().join("cyclictest.txt");
+    let line = "T: 0 (1) P:95 I:500 C:  20000 Min:      1 Act:    3 Avg:    4 Max:      57\n";
+    std::fs::write(&file, line).expect("a file");
+    let pictures = draw(file.to_str().expect("UTF-8"));
+    assert_eq!(pictures.keys().collect::<Vec<_>>(), ["card.svg"]);
 }

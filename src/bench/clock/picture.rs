@@ -5,8 +5,8 @@ use plotters::prelude::*;
 use crate::bench::clock::file::{ClockReport, Cost};
 use render::picture::axis::Axis;
 use render::picture::canvas::{
-    Area, Chart, DrawResult, FONT, Picture, SIZE, TITLE_PX, chart_builder, colour, draw_mark_key,
-    draw_with_footer, mark, mesh, round, with_legend,
+    Area, Chart, DrawResult, Picture, SIZE, chart_builder, colour, draw_mark_key,
+    draw_with_captions, mark, mesh, round, with_legend,
 };
 use render::picture::palette::{Sign, nth};
 use render::report::fitness;
@@ -19,7 +19,9 @@ pub fn draw_picture(bench: &ClockReport) -> Picture {
     let machine = bench.host.cpu_model.as_deref().unwrap_or(&bench.host.os);
     let mut footer = vec![format!("{}, {machine}", bench.started_utc)];
     footer.extend(fitness::sentence(bench.fitness.as_ref()));
-    draw_with_footer("clock", SIZE, &footer, |area| draw_chart(area, bench))
+    let mut headline = bench.advice();
+    headline.truncate(2);
+    draw_with_captions("clock", &headline.join(" "), SIZE, &footer, |area| draw_chart(area, bench))
 }
 
 fn draw_chart(area: &Area<'_>, bench: &ClockReport) -> DrawResult {
@@ -32,7 +34,6 @@ fn draw_chart(area: &Area<'_>, bench: &ClockReport) -> DrawResult {
     let max_threads = threads.last().copied().unwrap_or(1) as f64;
     let max_ns = bench.costs.iter().map(|c| c.median_ns).fold(1.0, f64::max);
     let mut builder = chart_builder(&area);
-    builder.caption("What reading a clock costs", (FONT, TITLE_PX));
     let (x, y) = (Axis::linear(0.5..max_threads + 0.5), Axis::linear(0.0..max_ns * 1.1));
     let mut chart = builder.build_cartesian_2d(x, y)?;
     mesh(&mut chart)

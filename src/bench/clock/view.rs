@@ -24,7 +24,7 @@ impl BenchFile for ClockReport {
     fn document(&self, _: bool) -> Document {
         let mut document = Document::new();
         document.title("Clocks");
-        document.notes(self.advice());
+        document.notes(self.advice().into_iter().chain(fitness::sentence(self.fitness.as_ref())));
         document.section(COSTS);
         document.table(self.cost_table());
         if !self.elapsed.is_empty() {
@@ -124,20 +124,19 @@ impl ClockReport {
     /// Returns the figures that are in no table, one per line.
     fn facts(&self) -> Vec<String> {
         let (read, conversion) = (us(self.first.read_ns), us(self.first.conversion_ns));
-        let mut lines: Vec<String> = fitness::sentence(self.fitness.as_ref()).into_iter().collect();
-        lines.extend([
+        let mut lines = vec![
             format!("first reading {read} us, first conversion {conversion} us"),
             format!(
                 "cross-thread elapsed(): {} implausible values in {}",
                 self.absurd.absurd, self.absurd.reads
             ),
-        ]);
+        ];
         lines.extend(self.drift.iter().map(describe_drift));
         lines
     }
 
     /// Returns which clock to use on this machine, and why.
-    fn advice(&self) -> Vec<String> {
+    pub fn advice(&self) -> Vec<String> {
         if let Some(why) = &self.clock.why_not_counter {
             return vec![format!(
                 "{why}: tach reads the operating system's clock, so std::time::Instant serves as well."

@@ -2,6 +2,8 @@
 //! minimum to the 99th percentile.
 
 use cli::time;
+use cli::words::pluralize;
+use files::cost::{Overhead, Verdict};
 use plotters::prelude::*;
 
 use crate::bench::dispatch::file::{
@@ -9,8 +11,8 @@ use crate::bench::dispatch::file::{
 };
 use render::picture::axis::Axis;
 use render::picture::canvas::{
-    Area, Chart, DrawResult, FONT, LABEL_PX, Picture, colour, decades, draw, draw_label,
-    draw_lane_name, lane_chart_builder, lane_mesh, mark, time_label,
+    Area, Chart, DrawResult, FONT, LABEL_PX, Picture, SIZE, colour, decades, draw_label,
+    draw_lane_name, draw_with_captions, lane_chart_builder, lane_mesh, mark, time_label, within,
 };
 use render::picture::palette::{Sign, nth};
 
@@ -21,14 +23,25 @@ const RUNTIME_DISTANCE: f64 = 0.4;
 
 /// Draws the picture of a report.
 pub fn draw_picture(report: &Report) -> Picture {
-    draw("dispatch", |area| draw_chart(area, report))
+    let tokio = report.host.versions.get("tokio").map_or("unknown", String::as_str);
+    let machine = report.host.cpu_model.as_deref().unwrap_or(&report.host.os);
+    let footer = [format!("{}, {machine}; tokio {tokio}", report.started_utc)];
+    let draw = |area: &Area<'_>| draw_chart(area, report);
+    draw_with_captions("dispatch", &headline(report), SIZE, &footer, draw)
+}
+
+/// States how many operations of busypoll are clearly cheaper than tokio's.
+fn headline(report: &Report) -> String {
+    let results = report.operations.iter().flat_map(|operation| &operation.results);
+    let compared: Vec<&Overhead> = results.filter_map(|result| result.to_tokio.as_ref()).collect();
+    let cheaper = compared.iter().filter(|overhead| overhead.verdict == Verdict::Cheaper).count();
+    let operations = pluralize(compared.len() as u64, "operation");
+    format!("busypoll is clearly cheaper than tokio in {cheaper} of {operations} that both have.")
 }
 
 fn draw_chart(area: &Area<'_>, report: &Report) -> DrawResult {
-    let tokio = report.host.versions.get("tokio").map_or("unknown", String::as_str);
-    let title = format!("What a runtime's operations cost: busypoll, and tokio {tokio}");
     let lanes = report.operations.len() as f64;
-    let mut builder = lane_chart_builder(area, &title, NAMES_WIDTH);
+    let mut builder = lane_chart_builder(area, NAMES_WIDTH);
     builder.margin_right(36);
     let costs = Axis::logarithmic(cost_range(report));
     let mut chart = builder.build_cartesian_2d(costs, Axis::linear(-0.5..lanes - 0.5))?;
@@ -132,7 +145,7 @@ fn draw_runtime<'c, 's: 'c>(
         .label(runtime)
         .legend(move |(x, y)| EmptyElement::at((x + 10, y)) + mark(sign, (0, 0)));
     for cost in costs {
-        let (x, y) = chart.backend_coord(&(cost.high, cost.height));
+        let (x, y) = within(area, chart.backend_coord(&(cost.high, cost.height)));
         draw_label(area, &cost.label, LABEL_PX - 3, (x + 10, y - 6))?;
     }
     Ok(())
@@ -144,7 +157,7 @@ fn draw_names(area: &Area<'_>, chart: &Chart<'_, '_>, report: &Report) -> DrawRe
     let start = chart.x_range().start;
     for (lane, operation) in report.operations.iter().enumerate() {
         let height = report.operations.len() as f64 - 1.0 - lane as f64;
-        let at = chart.backend_coord(&(start, height));
+        let at = within(area, chart.backend_coord(&(start, height)));
         draw_lane_name(area, &operation.name, &style, at, NAMES_WIDTH)?;
     }
     Ok(())

@@ -9,8 +9,8 @@ use crate::bench::timeout::file::{
 };
 use render::picture::axis::Axis;
 use render::picture::canvas::{
-    Area, Chart, DrawResult, FONT, LABEL_PX, Picture, colour, draw, draw_label, draw_lane_name,
-    file_name, lane_chart_builder, lane_mesh, round,
+    Area, Chart, DrawResult, FONT, LABEL_PX, Picture, SIZE, colour, draw_label, draw_lane_name,
+    draw_with_captions, file_name, lane_chart_builder, lane_mesh, mark, round, within,
 };
 use render::picture::palette::{Sign, nth};
 
@@ -43,7 +43,10 @@ fn draw_workload(report: &Report, workload: &Workload) -> Option<Picture> {
     let lanes: Vec<Lane<'_>> = results.filter_map(|result| Lane::new(result, &clocks)).collect();
     let name = format!("timeout-{}", file_name(&workload.id));
     if !lanes.is_empty() {
-        Some(draw(&name, |area| draw_chart(area, report, workload, &lanes)))
+        let machine = report.host.cpu_model.as_deref().unwrap_or(&report.host.os);
+        let footer = [format!("{}, {machine}; workload {}", report.started_utc, workload.id)];
+        let draw = |area: &Area<'_>| draw_chart(area, report, workload, &lanes);
+        Some(draw_with_captions(&name, &headline(workload, &lanes), SIZE, &footer, draw))
     } else {
         None
     }
@@ -80,7 +83,7 @@ fn draw_chart(
     // The space on the right is for the labels of the lanes.
     let overheads = low - (high - low) * 0.05..high + (high - low) * 0.32;
     let heights = -0.5..lanes.len() as f64 - 0.5;
-    let mut builder = lane_chart_builder(area, &title(workload), NAMES_WIDTH);
+    let mut builder = lane_chart_builder(area, NAMES_WIDTH);
     let mut chart =
         builder.build_cartesian_2d(Axis::linear(overheads), Axis::linear(heights.clone()))?;
     lane_mesh(&mut chart)
@@ -98,10 +101,20 @@ fn draw_chart(
     Ok(())
 }
 
-fn title(workload: &Workload) -> String {
+/// States the price of tokio's timeout and of the idle timeout of the same workload.
+fn headline(workload: &Workload, lanes: &[Lane<'_>]) -> String {
     let has_fired = workload.results.iter().any(|r| r.lateness_ns.is_some());
     let fires = if has_fired { "may fire" } else { "does not fire" };
-    format!("Price of a timeout that {fires}: {}", workload.id)
+    let mut prices = Vec::new();
+    for name in ["timeout · tokio", "idle-timeout · tach"] {
+        let lane = lanes.iter().find(|lane| lane.name == name);
+        prices.extend(lane.map(|lane| match lane.overhead.verdict {
+            Verdict::NoDifference => format!("no difference shown with {name}"),
+            _ => format!("{:+.1} ns a message with {name}", lane.overhead.ns),
+        }));
+    }
+    let prices = if prices.is_empty() { workload.id.clone() } else { prices.join(", ") };
+    format!("Price of a timeout that {fires}: {prices}.")
 }
 
 fn axis_title(report: &Report, workload: &Workload, control_ns: f64) -> String {
@@ -128,8 +141,8 @@ fn draw_overhead(chart: &Chart<'_, '_>, lane: &Lane<'_>, y: f64) -> DrawResult {
     for line in lines {
         chart.plotting_area().draw(&PathElement::new(line.to_vec(), style))?;
     }
-    let style = colour(lane.sign).filled();
-    chart.plotting_area().draw(&Circle::new((lane.overhead.ns, y), 5, style))
+    let at = EmptyElement::at((lane.overhead.ns, y));
+    chart.plotting_area().draw(&(at + mark(lane.sign, (0, 0))))
 }
 
 /// Writes the overhead of a lane to the right of its interval, and its name to the left of the
@@ -141,12 +154,13 @@ fn draw_texts(
     height: f64,
     control_ns: f64,
 ) -> DrawResult {
-    let (x, y) = chart.backend_coord(&(lane.high.max(lane.overhead.ns), height));
+    let end = chart.backend_coord(&(lane.high.max(lane.overhead.ns), height));
+    let (x, y) = within(area, end);
     draw_label(area, &format_overhead(lane.overhead, control_ns), LABEL_PX, (x + 10, y - 7))?;
     let weight = if lane.is_idle_timeout { FontStyle::Bold } else { FontStyle::Normal };
     let style = (FONT, LABEL_PX, weight).into_text_style(area);
     let start = chart.backend_coord(&(chart.x_range().start, height));
-    draw_lane_name(area, &lane.name, &style, start, NAMES_WIDTH)
+    draw_lane_name(area, &lane.name, &style, within(area, start), NAMES_WIDTH)
 }
 
 fn format_overhead(overhead: &Overhead, control_ns: f64) -> String {

@@ -10,6 +10,9 @@ use plotters::prelude::{IntoLogRange, LogCoord};
 
 use crate::picture::nines;
 
+/// Width of the labels of the other axis, and of the margins.
+const LABELS_WIDTH: u32 = 100;
+
 /// An axis with a scale and marks.
 pub struct Axis {
     scale: Scale,
@@ -20,8 +23,11 @@ pub struct Axis {
 enum Scale {
     Linear(RangedCoordf64),
     Logarithmic(LogCoord<f64>),
-    /// Percentiles in nines, up to this position.
-    Nines(f64),
+    /// Percentiles in nines, up to this position, with labels for this width in pixels.
+    Nines {
+        end: f64,
+        width: u32,
+    },
 }
 
 impl Axis {
@@ -41,9 +47,10 @@ impl Axis {
     }
 
     /// Returns the axis of percentiles, from the smallest sample to the [position](nines::position)
-    /// `end`.
-    pub fn percentiles(end: f64) -> Self {
-        Self { scale: Scale::Nines(end), marks: None }
+    /// `end`, in a chart of `width` pixels with the labels of its other axis.
+    pub fn percentiles(end: f64, width: u32) -> Self {
+        let width = width.saturating_sub(LABELS_WIDTH);
+        Self { scale: Scale::Nines { end, width }, marks: None }
     }
 }
 
@@ -55,7 +62,7 @@ impl Ranged for Axis {
         match &self.scale {
             Scale::Linear(scale) => scale.map(value, pixels),
             Scale::Logarithmic(scale) => scale.map(value, pixels),
-            Scale::Nines(end) => {
+            Scale::Nines { end, .. } => {
                 let (from, to) = pixels;
                 from + (value / end * f64::from(to - from)).round() as i32
             }
@@ -69,7 +76,7 @@ impl Ranged for Axis {
             (Some(marks), _) => marks.clone(),
             (None, Scale::Linear(scale)) => scale.key_points(hint),
             (None, Scale::Logarithmic(scale)) => scale.key_points(hint),
-            (None, Scale::Nines(end)) => nines::marks(*end),
+            (None, Scale::Nines { end, width }) => nines::marks(*end, *width),
         }
     }
 
@@ -77,7 +84,7 @@ impl Ranged for Axis {
         match &self.scale {
             Scale::Linear(scale) => scale.range(),
             Scale::Logarithmic(scale) => scale.range(),
-            Scale::Nines(end) => 0.0..*end,
+            Scale::Nines { end, .. } => 0.0..*end,
         }
     }
 }
@@ -87,7 +94,7 @@ impl ValueFormatter<f64> for Axis {
         match &self.scale {
             Scale::Linear(scale) => scale.format_ext(value),
             Scale::Logarithmic(scale) => scale.format_ext(value),
-            Scale::Nines(_) => nines::label(*value),
+            Scale::Nines { .. } => nines::label(*value),
         }
     }
 }

@@ -8,6 +8,7 @@ use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
+use crate::document::html::escape;
 use crate::picture::axis::Axis;
 use crate::picture::palette::{Dash, Shape, Sign};
 
@@ -15,7 +16,13 @@ use crate::picture::palette::{Dash, Shape, Sign};
 pub const SIZE: (u32, u32) = (960, 540);
 /// Generic font family, for which the viewer chooses a font.
 pub const FONT: &str = "sans-serif";
-pub const TITLE_PX: u32 = 22;
+const HEADLINE_PX: u32 = 22;
+/// Upper edge of the first line of the headline, and distance between its lines.
+const HEADLINE_TOP: u32 = 10;
+const HEADLINE_LINE: u32 = 26;
+/// Number of characters of a headline that fit in a line, even in a wide font.
+const HEADLINE_CHARACTERS: usize = 92;
+const MAX_HEADLINE_LINES: usize = 3;
 pub const LABEL_PX: u32 = 16;
 const SMALL_PX: u32 = 16;
 const SMALL_LINE: u32 = 20;
@@ -42,38 +49,65 @@ pub struct Picture {
     pub svg: String,
 }
 
-/// Draws a picture of the usual size.
-pub fn draw(name: &str, picture: impl FnOnce(&Area<'_>) -> DrawResult) -> Picture {
-    draw_sized(name, SIZE, picture)
-}
-
-/// Draws a picture of a given size.
+/// Draws a picture of a given size. The title is for readers who do not see the picture.
 pub fn draw_sized(
     name: &str,
+    title: &str,
     size: (u32, u32),
     picture: impl FnOnce(&Area<'_>) -> DrawResult,
 ) -> Picture {
     let mut svg = String::new();
     draw_svg(&mut svg, size, picture).expect("a string takes any picture");
     // XML does not allow these characters, even escaped.
-    let svg = with_dark_theme(&svg).replace(is_invalid_in_xml, "\u{fffd}");
+    let svg = with_title_and_theme(&svg, title).replace(is_invalid_in_xml, "\u{fffd}");
     Picture { name: format!("{name}.svg"), svg }
 }
 
-/// Draws a picture of a given size, with paragraphs of small print below it.
-pub fn draw_with_footer(
+/// Draws a picture of a given size, below a headline that states what it shows, and above
+/// paragraphs of small print.
+pub fn draw_with_captions(
     name: &str,
+    headline: &str,
     (width, height): (u32, u32),
     paragraphs: &[String],
     picture: impl FnOnce(&Area<'_>) -> DrawResult,
 ) -> Picture {
+    let lines = headline_lines(headline);
+    let header = headline_height(&lines) + 4;
     let text: String = paragraphs.iter().map(|text| wrap(text, SMALL_CHARACTERS)).collect();
     let footer = small_print_height(text.lines().count()) + 8;
-    draw_sized(name, (width, height + footer), |area| {
-        let (body, foot) = area.split_vertically(height);
+    draw_sized(name, headline, (width, header + height + footer), |area| {
+        let (head, rest) = area.split_vertically(header);
+        let (body, foot) = rest.split_vertically(height);
+        draw_headline(&head, &lines)?;
         draw_small_print(&foot, text.lines(), 0)?;
         picture(&body)
     })
+}
+
+/// Breaks a headline into a few lines. The end of a longer one is left out.
+pub fn headline_lines(headline: &str) -> Vec<String> {
+    let text = wrap(headline, HEADLINE_CHARACTERS);
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    if lines.len() > MAX_HEADLINE_LINES {
+        lines.truncate(MAX_HEADLINE_LINES);
+        if let Some(last) = lines.last_mut() {
+            last.push_str(" ...");
+        }
+    }
+    lines
+}
+
+pub fn headline_height(lines: &[String]) -> u32 {
+    HEADLINE_TOP + u32::try_from(lines.len()).unwrap_or(0) * HEADLINE_LINE
+}
+
+/// Writes a headline at the top of an area.
+pub fn draw_headline(area: &Area<'_>, lines: &[String]) -> DrawResult {
+    for (line, y) in lines.iter().zip((HEADLINE_TOP..).step_by(HEADLINE_LINE as usize)) {
+        draw_label(area, line, HEADLINE_PX, (16, y.try_into().unwrap_or(i32::MAX)))?;
+    }
+    Ok(())
 }
 
 fn draw_svg(
@@ -93,13 +127,16 @@ fn is_invalid_in_xml(c: char) -> bool {
 
 /// Style that adapts black, white and grey to a dark theme, if the viewer has one. The background
 /// is part of the picture, so that it is readable on any page.
-pub const DARK: &str = "<style>@media (prefers-color-scheme: dark) {\
+const DARK: &str = "<style>@media (prefers-color-scheme: dark) {\
 [fill=\"#FFFFFF\"] {fill: #14171a} [fill=\"#000000\"] {fill: #e8e8e8} [stroke=\"#000000\"] {stroke: #e8e8e8}\
 [stroke=\"#DDDDDD\"] {stroke: #3a4046} [stroke=\"#0072B2\"] {stroke: #3a9bdc} [fill=\"#0072B2\"] {fill: #3a9bdc}}</style>";
 
-pub fn with_dark_theme(svg: &str) -> String {
+fn with_title_and_theme(svg: &str, title: &str) -> String {
+    let title = escape(title);
     match svg.split_once('>') {
-        Some((head, body)) => format!("{head}>\n{DARK}{body}"),
+        Some((head, body)) => {
+            format!("{head} role=\"img\">\n<title>{title}</title>\n{DARK}{body}")
+        }
         None => svg.to_owned(),
     }
 }
@@ -160,6 +197,12 @@ pub fn draw_mark_key(legend: &Area<'_>, sign: Sign, (x, y): (i32, i32)) -> DrawR
     legend.draw(&(EmptyElement::at((x + 12, y)) + mark(sign, (0, 0))))
 }
 
+/// Draws a sample of the line of a series, with its mark, for a legend.
+pub fn draw_line_and_mark_key(legend: &Area<'_>, sign: Sign, at: (i32, i32)) -> DrawResult {
+    draw_line_key(legend, sign, at)?;
+    draw_mark_key(legend, sign, at)
+}
+
 /// Draws a legend to the right, in which `draw_key` draws the sample of each entry, and returns the
 /// area to the left.
 pub fn with_legend<'a>(
@@ -202,11 +245,9 @@ pub fn mesh<'c, 'm, 's>(
 /// Returns a builder of a chart of lanes, whose names are to the left of the chart.
 pub fn lane_chart_builder<'a, 'b>(
     area: &'b Area<'a>,
-    title: &str,
     names_width: u32,
 ) -> ChartBuilder<'b, 'b, SVGBackend<'a>> {
     let mut builder = ChartBuilder::on(area);
-    builder.caption(title, (FONT, TITLE_PX));
     builder.margin(12).x_label_area_size(48).y_label_area_size(names_width);
     builder
 }
@@ -340,7 +381,8 @@ fn step_marks(range: &Range<f64>, steps: &[f64]) -> Vec<f64> {
             marks.push(step * 10_f64.powi(decade));
         }
     }
-    marks.retain(|mark| range.contains(mark));
+    // The end may be a mark, and is a little too large or too small after the computation.
+    marks.retain(|mark| (range.start..=range.end * (1.0 + 1e-9)).contains(mark));
     marks
 }
 
@@ -377,9 +419,10 @@ mod tests {
     #[test]
     fn marks_are_coarse_if_possible() {
         assert_eq!(marks(&(8.0..120.0)), [10.0, 20.0, 50.0, 100.0]);
-        assert_eq!(marks(&(21.0..60.0)), [25.0, 30.0, 40.0, 50.0]);
+        assert_eq!(marks(&(21.0..60.0)), [25.0, 30.0, 40.0, 50.0, 60.0]);
         assert_eq!(marks(&(0.9..2e4)), [1.0, 10.0, 100.0, 1_000.0, 10_000.0]);
         assert_eq!(marks(&(2.1..2.2)), [2.1, 2.2], "the ends of a very short axis");
+        assert_eq!(marks(&(10.0..1e4)), [10.0, 100.0, 1_000.0, 10_000.0], "with the end");
     }
 
     proptest! {
@@ -389,7 +432,7 @@ mod tests {
             let marks = marks(&range);
             let labels: Vec<String> = marks.iter().map(time_label).collect();
             prop_assert!(labels.len() > 1 && labels[0] != labels[1], "{:?}: {:?}", range, labels);
-            prop_assert!(marks.iter().all(|mark| range.contains(mark)));
+            prop_assert!(marks.iter().all(|mark| (start..=range.end * 1.000_1).contains(mark)));
         }
     }
 }

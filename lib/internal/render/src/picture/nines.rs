@@ -13,12 +13,34 @@ pub fn position(q: f64) -> f64 {
 /// The marked quantiles below p90.
 const LOW_QUANTILES: [(f64, &str); 3] = [(0.0, "min"), (0.5, "p50"), (0.75, "p75")];
 
-/// Returns the positions of the marks of an axis that ends at `end`.
-pub fn marks(end: f64) -> Vec<f64> {
-    let mut marks = LOW_QUANTILES.map(|(q, _)| position(q)).to_vec();
-    let nines = end.min(MAX_NINES).floor() as i32;
-    marks.extend((1..=nines).map(f64::from));
-    marks
+/// Width of a character of a label, and least distance of two labels.
+const CHARACTER_PX: f64 = 8.0;
+const LABEL_DISTANCE_PX: f64 = 6.0;
+
+/// Returns the positions of the marks of an axis that ends at `end` and is `width` pixels long. Those
+/// whose labels would overlap are left out: first p75 and p50, then every second nine.
+pub fn marks(end: f64, width: u32) -> Vec<f64> {
+    let nines = end.min(MAX_NINES).floor() as u32;
+    let every = |step: usize| (1..=nines).step_by(step).map(f64::from);
+    let low = LOW_QUANTILES.map(|(q, _)| position(q));
+    for few in (1..=low.len()).rev() {
+        let marks: Vec<f64> = low[..few].iter().copied().chain(every(1)).collect();
+        if have_space(&marks, end, width) {
+            return marks;
+        }
+    }
+    let with_step = |step| -> Vec<f64> { low[..1].iter().copied().chain(every(step)).collect() };
+    let mut steps = (2..=nines.max(2) as usize).map(with_step);
+    steps.find(|marks| have_space(marks, end, width)).unwrap_or(low[..1].to_vec())
+}
+
+/// Whether the labels of marks on an axis do not overlap.
+fn have_space(marks: &[f64], end: f64, width: u32) -> bool {
+    let extent = |mark: f64| label(mark).len() as f64 * CHARACTER_PX;
+    marks.windows(2).all(|pair| {
+        let distance = (pair[1] - pair[0]) / end.max(1e-9) * f64::from(width);
+        distance >= (extent(pair[0]) + extent(pair[1])) / 2.0 + LABEL_DISTANCE_PX
+    })
 }
 
 /// Returns the label of the mark at a position.
@@ -78,10 +100,9 @@ mod tests {
             assert!((position(q) - at).abs() < 1e-9);
         }
         assert_eq!([0.0, 1.0, 2.0, 3.0, 5.0].map(label), ["min", "p90", "p99", "p99.9", "p99.999"]);
-        assert_eq!(
-            marks(2.4).into_iter().map(label).collect::<Vec<_>>(),
-            ["min", "p50", "p75", "p90", "p99"]
-        );
+        let labels = |end, width| marks(end, width).into_iter().map(label).collect::<Vec<_>>();
+        assert_eq!(labels(2.4, 800), ["min", "p50", "p75", "p90", "p99"]);
+        assert_eq!(labels(3.4, 240), ["min", "p90", "p99", "p99.9"]);
     }
 
     #[test]
@@ -90,17 +111,26 @@ mod tests {
             assert_eq!(position(q), MAX_NINES);
         }
         assert_eq!(position(-3.0), 0.0);
-        assert!(marks(f64::INFINITY).len() < 30);
+        assert!(marks(f64::INFINITY, 800).len() < 30);
+    }
+
+    #[test]
+    fn labels_never_overlap() {
+        for (width, end) in
+            (40..900).step_by(20).flat_map(|width| (0..200).map(move |n| (width, n)))
+        {
+            let end = f64::from(end) / 10.0;
+            let marks = marks(end, width);
+            assert!(marks[0] == 0.0 && have_space(&marks, end, width), "{width} {end}: {marks:?}");
+        }
     }
 
     #[test]
     fn axis_ends_for_any_sample_count() {
         for n in [1, 1_000, 1 << 53, u64::MAX] {
             let curve = curve_by_rank(n, n, |_| Some(7));
-            assert!(
-                curve[CURVE_STEPS].0.is_finite() && marks(curve[CURVE_STEPS].0).len() < 30,
-                "{n}"
-            );
+            let end = curve[CURVE_STEPS].0;
+            assert!(end.is_finite() && marks(end, 800).len() < 30, "{n}");
         }
     }
 

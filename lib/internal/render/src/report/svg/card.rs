@@ -51,9 +51,10 @@ pub(super) fn picture(ranking: &Ranking<'_>) -> Option<Picture> {
     let report = ranking.report();
     let measured = drawables(report);
     measured.first()?;
-    Some(draw_sized("card", SIZE, |area| {
+    let answer = summary::answer(ranking);
+    Some(draw_sized("card", &answer, SIZE, |area| {
         let bottom = draw_origin(area, report)?;
-        let top = draw_answer(area, &summary::answer(ranking))? + 20;
+        let top = draw_answer(area, &answer)? + 20;
         let max_rows = (bottom - top - HEADING_HEIGHT) / ROW_HEIGHT;
         let rows = rows(ranking, &measured, max_rows.clamp(MIN_ROWS, MAX_ROWS) as usize);
         draw_table(area, ranking, &rows, top)

@@ -14,20 +14,25 @@ use crate::picture::palette::Sign;
 use crate::report::overflow;
 use crate::report::svg::{Captions, DISTRUST_NOTE, Drawable, page, shade};
 use crate::report::trust::Trust;
+use files::quantity::is_gaps;
+use files::report::Report;
 use files::samples::Lateness;
 
 const HEIGHT: u32 = 440;
 /// Classes per decade of lateness.
 const CLASSES_PER_DECADE: f64 = 20.0;
 
+/// Draws a histogram; `None` if the source keeps neither values nor bins.
 pub(super) fn picture(
     name: &str,
     drawable: &Drawable<'_>,
-    trust: Trust,
+    report: &Report,
     footer: &[String],
-) -> Picture {
+) -> Option<Picture> {
     let values = Lateness::from_subject(drawable.subject);
-    let distrusted = drawable.first_distrusted(trust);
+    values.counts().next()?;
+    let quantity = if is_gaps(report) { "gap" } else { "lateness" };
+    let distrusted = drawable.first_distrusted(Trust::from_report(report));
     let mut note = match overflow::describe(drawable.subject) {
         Some(above) => format!("Both axes are logarithmic. Hatched: {above}."),
         None => "Both axes are logarithmic: a single late tick is visible next to ten thousand punctual ones.".to_owned(),
@@ -36,18 +41,19 @@ pub(super) fn picture(
         note += DISTRUST_NOTE;
     }
     let captions = Captions {
-        headline: drawable.describe(trust),
-        what: "Histogram of lateness".to_owned(),
+        headline: drawable.describe(report),
+        what: format!("Histogram of {}", if is_gaps(report) { "gaps" } else { quantity }),
         note: &note,
         footer,
     };
-    page(name, HEIGHT, &captions, |area| draw(area, drawable, &values, distrusted))
+    Some(page(name, HEIGHT, &captions, |area| draw(area, drawable, &values, quantity, distrusted)))
 }
 
 fn draw(
     area: &Area<'_>,
     drawable: &Drawable<'_>,
     values: &Lateness,
+    quantity: &str,
     distrusted: Option<i64>,
 ) -> DrawResult {
     let summary = drawable.subject.summary.as_ref();
@@ -61,7 +67,7 @@ fn draw(
     let (x, y) = (Axis::logarithmic(range.clone()), logarithmic_axis(&counts));
     let mut chart = builder.build_cartesian_2d(x, y)?;
     mesh(&mut chart)
-        .x_desc("lateness")
+        .x_desc(quantity)
         .y_desc("ticks per bin")
         .x_label_formatter(&time_label)
         .y_label_formatter(&count_label)

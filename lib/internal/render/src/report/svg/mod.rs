@@ -10,15 +10,17 @@ mod tradeoff;
 
 use std::collections::BTreeMap;
 
+use cli::time::format_time;
 use cli::units::format_exact_ns;
 use cli::wrap::wrap;
+use files::quantity::is_gaps;
 use files::report::{Report, Subject};
 use files::subjects::is_control;
 use plotters::prelude::*;
 
 use crate::picture::canvas::{
-    Area, DrawResult, Picture, SIZE, SMALL_CHARACTERS, TITLE_PX, draw_label, draw_sized,
-    draw_small_print, file_name, small_print_height,
+    Area, DrawResult, Picture, SIZE, SMALL_CHARACTERS, draw_headline, draw_sized, draw_small_print,
+    file_name, headline_height, headline_lines, small_print_height, title,
 };
 use crate::picture::palette::Sign;
 use crate::report::label::{is_program, labels, signs};
@@ -46,15 +48,16 @@ impl Drawable<'_> {
         self.subject.rounds.iter().any(|round| !round.lateness_ns.is_empty())
     }
 
-    /// Describes the lateness of the subject in a sentence.
-    fn describe(&self, trust: Trust) -> String {
-        let id = &self.subject.id;
-        match &self.subject.summary {
-            Some(summary) => {
-                format!(
-                    "{id} {}.",
-                    subject_sentences::describe_lateness(&summary.lateness_ns, trust)
-                )
+    /// Describes the lateness or the gaps of the subject in a sentence.
+    fn describe(&self, report: &Report) -> String {
+        let (id, summary) = (&self.subject.id, self.subject.summary.as_ref());
+        match summary.map(|summary| &summary.lateness_ns) {
+            Some(gaps) if is_gaps(report) => {
+                format!("{id} had gaps of at most {}.", format_time(gaps.max))
+            }
+            Some(lateness) => {
+                let trust = Trust::from_report(report);
+                format!("{id} {}.", subject_sentences::describe_lateness(lateness, trust))
             }
             None => id.clone(),
         }
@@ -74,12 +77,6 @@ struct SignedPoint<'a> {
 
 /// Maximum number of lines that can be distinguished in one chart.
 const MAX_SERIES: usize = 12;
-/// Upper edge of the first line of the headline, and distance between its lines.
-const HEADLINE_TOP: u32 = 10;
-const HEADLINE_LINE: u32 = 26;
-/// Number of characters of a headline that fit in a line, even in a wide font.
-const HEADLINE_CHARACTERS: usize = 92;
-const MAX_HEADLINE_LINES: usize = 3;
 
 /// Explains the zone that [`shade`] draws.
 const DISTRUST_NOTE: &str = " Grey: unreliable, because the machine itself was late there.";
@@ -92,17 +89,16 @@ fn shade<X, Y>(corners: [(X, Y); 2]) -> Rectangle<(X, Y)> {
 /// Draws all pictures of a report.
 pub fn pictures(report: &Report) -> Vec<Picture> {
     let footer = origin::footer(report, SMALL_CHARACTERS);
-    let trust = Trust::from_report(report);
     let ranking = Ranking::new(report);
     let mut pictures = draw_main_pictures(&ranking);
     pictures.extend(card::picture(&ranking));
     for drawable in drawables(report) {
         let file = file_name(&drawable.subject.id);
         if drawable.has_samples() {
-            pictures.push(over_time::single(&format!("time-{file}"), &drawable, trust, &footer));
+            pictures.push(over_time::single(&format!("time-{file}"), &drawable, report, &footer));
         }
         let name = format!("histogram-{file}");
-        pictures.push(histogram::picture(&name, &drawable, trust, &footer));
+        pictures.extend(histogram::picture(&name, &drawable, report, &footer));
     }
     pictures
 }
@@ -121,9 +117,9 @@ fn draw_main_pictures(ranking: &Ranking<'_>) -> Vec<Picture> {
     }
     let shared = labels(report).shared;
     let footer = origin::footer(report, SMALL_CHARACTERS);
-    let trust = Trust::from_report(report);
     let headline = summary::answer(ranking);
-    let mut pictures = vec![percentiles::picture(headline, &measured, &shared, trust, &footer)];
+    let mut pictures = Vec::new();
+    pictures.extend(percentiles::picture(headline, report, &measured, &shared, &footer));
     pictures.extend(draw_tradeoff(ranking, &measured, &shared, &footer));
     pictures.extend(over_time::overview(ranking, &measured, &shared, &footer));
     pictures
@@ -166,8 +162,19 @@ fn draw_tradeoff(
         let drawable = measured.iter().find(|drawable| drawable.index == point.subject);
         signed.extend(drawable.map(|Drawable { sign, .. }| SignedPoint { point, sign: *sign }));
     }
-    let headline = summary::answer(ranking);
-    Some(tradeoff::picture(headline, &LatenessAxis::new(ranking), &signed, shared, footer))
+    let is_drawn = |drawable: &&Drawable<'_>| {
+        measured_points.iter().any(|point| point.subject == drawable.index)
+    };
+    let undrawn = measured.iter().filter(|drawable| !is_drawn(drawable));
+    let undrawn: Vec<&str> = undrawn.map(|drawable| drawable.name.as_str()).collect();
+    let note = tradeoff::note(ranking, &undrawn);
+    let captions = Captions {
+        headline: summary::answer(ranking),
+        what: title("Lateness and its cost", shared),
+        note: &note,
+        footer,
+    };
+    Some(tradeoff::picture(&captions, &LatenessAxis::new(ranking), &signed))
 }
 
 /// The axis of the lateness of subjects at one percentile.
@@ -234,33 +241,19 @@ fn page(
     charts: impl FnOnce(&Area<'_>) -> DrawResult,
 ) -> Picture {
     let headline = headline_lines(&captions.headline);
-    let headline_height = HEADLINE_TOP + u32::try_from(headline.len()).unwrap_or(0) * HEADLINE_LINE;
+    let headline_height = headline_height(&headline);
     let notes = wrap(&format!("{}. {}", captions.what, captions.note), SMALL_CHARACTERS);
     let header = headline_height + small_print_height(notes.lines().count()) + 6;
     let footer = small_print_height(captions.footer.len()) + 8;
-    draw_sized(name, (SIZE.0, header + height + footer), |area| {
+    let size = (SIZE.0, header + height + footer);
+    draw_sized(name, &captions.headline, size, |area| {
         let (head, rest) = area.split_vertically(header);
         let (body, foot) = rest.split_vertically(height);
-        for (line, y) in headline.iter().zip((HEADLINE_TOP..).step_by(HEADLINE_LINE as usize)) {
-            draw_label(&head, line, TITLE_PX, (16, y.try_into().unwrap_or(i32::MAX)))?;
-        }
+        draw_headline(&head, &headline)?;
         draw_small_print(&head, notes.lines(), headline_height + 4)?;
         draw_small_print(&foot, captions.footer.iter().map(String::as_str), 6)?;
         charts(&body)
     })
-}
-
-/// Breaks a headline into a few lines. The end of a longer one is left out.
-fn headline_lines(headline: &str) -> Vec<String> {
-    let text = wrap(headline, HEADLINE_CHARACTERS);
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    if lines.len() > MAX_HEADLINE_LINES {
-        lines.truncate(MAX_HEADLINE_LINES);
-        if let Some(last) = lines.last_mut() {
-            last.push_str(" ...");
-        }
-    }
-    lines
 }
 
 /// An item of a picture that belongs to a subject.

@@ -81,10 +81,10 @@ pub(super) fn overview(
 pub(super) fn single(
     name: &str,
     drawable: &Drawable<'_>,
-    trust: Trust,
+    report: &Report,
     footer: &[String],
 ) -> Picture {
-    let distrusted = drawable.first_distrusted(trust);
+    let distrusted = drawable.first_distrusted(Trust::from_report(report));
     let panel = Panel { drawable, timeline: Timeline::joined(drawable.subject), distrusted };
     let panels = [panel];
     let time = if drawable.subject.period_ns > 0 { TimeAxis::Rounds } else { TimeAxis::Ticks };
@@ -92,7 +92,7 @@ pub(super) fn single(
     let [panel] = &panels;
     let note = single_note(panel);
     let captions = Captions {
-        headline: drawable.describe(trust),
+        headline: drawable.describe(report),
         what: "Lateness over time".to_owned(),
         note: &note,
         footer,

@@ -3,12 +3,14 @@
 use std::ops::Range;
 
 use cli::time::format_time;
+use cli::words::capitalize;
 use plotters::prelude::*;
 
 use crate::picture::axis::Axis;
 use crate::picture::canvas::{
     Area, Chart, DrawResult, FONT, GHOST, LABEL_PX, Picture, chart_builder, decades, draw_curve,
-    draw_hatched, draw_line_key, logarithmic, mesh, time_label, title, with_legend, within,
+    draw_hatched, draw_line_and_mark_key, logarithmic, logarithmic_axis, mark, mesh, time_label,
+    title, with_legend, within,
 };
 use crate::picture::nines;
 use crate::picture::palette::{Dash, Sign};
@@ -17,6 +19,8 @@ use crate::report::svg::{
     period_title, shade, truncate_name,
 };
 use crate::report::trust::Trust;
+use files::quantity::is_gaps;
+use files::report::Report;
 use files::samples::Lateness;
 
 const HEIGHT: u32 = 440;
@@ -27,6 +31,8 @@ const SUBJECT_HEIGHT: u32 = 170;
 const COLUMNS: usize = 4;
 /// Maximum number of characters of a name above a small chart.
 const MAX_NAME_CHARS: usize = 28;
+/// Number of marks on a curve.
+const MARKS: usize = 4;
 /// Maximum number of points of all curves in the backgrounds of small charts.
 const MAX_GHOST_POINTS: usize = 50_000;
 
@@ -50,20 +56,27 @@ struct Unresolved {
 /// The axes shared by all charts of a picture.
 struct Axes {
     end: f64,
+    /// Name of the quantity on the vertical axis.
+    quantity: &'static str,
     late: Range<f64>,
     /// Position of the first percentile at which the machine itself was late.
     distrusted: Option<f64>,
 }
 
+/// Draws the curves; `None` if the source keeps neither values nor bins of any subject.
 pub(super) fn picture(
     headline: String,
+    report: &Report,
     subjects: &[Drawable<'_>],
     shared: &str,
-    trust: Trust,
     footer: &[String],
-) -> Picture {
+) -> Option<Picture> {
     let mut curves: Vec<Curve<'_>> = subjects.iter().map(Curve::new).collect();
     curves.retain(|curve| !curve.points.is_empty());
+    if curves.is_empty() {
+        return None;
+    }
+    let trust = Trust::from_report(report);
     let mut note = "Each gridline to the right leaves one tenth as many ticks.".to_owned();
     if !trust.covers_max() {
         note += DISTRUST_NOTE;
@@ -71,18 +84,21 @@ pub(super) fn picture(
     if curves.iter().any(|c| c.above.is_some()) {
         note += " Hatched: too late for the bins of its source.";
     }
-    let axes = Axes::new(&curves, trust);
-    let what = title("Lateness by percentile", shared);
+    let quantity = if is_gaps(report) { "gap" } else { "lateness" };
+    let axes = Axes::new(&curves, quantity, trust);
+    let what = title(&format!("{} by percentile", capitalize(quantity)), shared);
     let captions = Captions { headline, what, note: &note, footer };
     let groups = group_by_period(&curves);
     if groups.iter().any(|group| group.len() > MAX_SERIES) {
         let (rows, _) = grid(curves.len(), COLUMNS);
         let height = rows as u32 * SUBJECT_HEIGHT;
-        return page("percentiles", height, &captions, |area| draw_subjects(area, &curves, &axes));
+        let draw = |area: &Area<'_>| draw_subjects(area, &curves, &axes);
+        return Some(page("percentiles", height, &captions, draw));
     }
     let (rows, _) = grid(groups.len(), 2);
     let height = if groups.len() > 1 { rows as u32 * PERIOD_HEIGHT } else { HEIGHT };
-    page("percentiles", height, &captions, |area| draw_groups(area, &curves, &groups, &axes))
+    let draw = |area: &Area<'_>| draw_groups(area, &curves, &groups, &axes);
+    Some(page("percentiles", height, &captions, draw))
 }
 
 /// Draws a small chart for each subject, with all others behind it in grey.
@@ -111,7 +127,7 @@ fn draw_groups(
             entries.push((curve.sign(), name));
         }
     }
-    let area = with_legend(area, &entries, draw_line_key)?;
+    let area = with_legend(area, &entries, draw_line_and_mark_key)?;
     let cells = area.split_evenly(grid(groups.len(), 2));
     for (cell, group) in cells.iter().zip(groups) {
         let first = group.first().filter(|_| has_periods);
@@ -171,7 +187,7 @@ impl Unresolved {
 
 impl Axes {
     /// Returns axes that include all points of all curves.
-    fn new(curves: &[Curve<'_>], trust: Trust) -> Self {
+    fn new(curves: &[Curve<'_>], quantity: &'static str, trust: Trust) -> Self {
         let mut end = 1.0_f64;
         let mut values = Vec::new();
         for curve in curves {
@@ -181,7 +197,7 @@ impl Axes {
             end = end.max(last.map_or(1.0, |point| point.0));
         }
         let distrusted = trust.first_distrusted_position();
-        Self { end, late: decades(values.into_iter()), distrusted }
+        Self { end, quantity, late: decades(values.into_iter()), distrusted }
     }
 }
 
@@ -196,16 +212,33 @@ fn draw_chart(
     if let Some(caption) = caption {
         builder.caption(caption, (FONT, LABEL_PX));
     }
-    let (x, y) = (Axis::percentiles(axes.end), Axis::logarithmic(axes.late.clone()));
+    let width = area.dim_in_pixel().0;
+    let (x, y) = (Axis::percentiles(axes.end, width), logarithmic_axis(&axes.late));
     let mut chart = builder.build_cartesian_2d(x, y)?;
     mesh(&mut chart)
         .max_light_lines(1)
         .y_label_formatter(&time_label)
         .x_desc("percentile of the ticks")
-        .y_desc("lateness")
+        .y_desc(axes.quantity)
         .draw()?;
     shade_distrusted(&mut chart, axes)?;
-    draw_curves(area, &mut chart, curves)
+    draw_curves(area, &mut chart, curves)?;
+    draw_marks(area, &chart, curves)
+}
+
+/// Draws the marks of the curves, each curve's at other percentiles, so that curves with equal
+/// values and those of one colour can be distinguished.
+fn draw_marks(area: &Area<'_>, chart: &Chart<'_, '_>, curves: &[&Curve<'_>]) -> DrawResult {
+    for (n, curve) in curves.iter().enumerate() {
+        let points = curve.logarithmic_points();
+        let distance = (points.len() / MARKS).max(1);
+        let first = (distance * (2 * n + 1)) / (2 * curves.len());
+        for &point in points.iter().skip(first).step_by(distance) {
+            let at = within(area, chart.backend_coord(&point));
+            area.draw(&(EmptyElement::at(at) + mark(curve.sign(), (0, 0))))?;
+        }
+    }
+    Ok(())
 }
 
 /// Draws the small chart of a subject. `ghosts` are the curves drawn behind it in grey.
@@ -218,14 +251,14 @@ fn draw_small_chart(
     let mut builder = ChartBuilder::on(area);
     builder.margin(4).x_label_area_size(22).y_label_area_size(46);
     builder.caption(truncate_name(&curve.drawable.name, MAX_NAME_CHARS), (FONT, LABEL_PX - 4));
-    let (x, y) = (Axis::percentiles(axes.end), Axis::logarithmic(axes.late.clone()));
+    let width = area.dim_in_pixel().0;
+    let (x, y) = (Axis::percentiles(axes.end, width), Axis::logarithmic(axes.late.clone()));
     let mut chart = builder.build_cartesian_2d(x, y)?;
     mesh(&mut chart)
         .label_style((FONT, LABEL_PX - 4))
         .max_light_lines(1)
         .y_labels(4)
         .y_label_formatter(&time_label)
-        .x_label_formatter(&sparse_label)
         .draw()?;
     shade_distrusted(&mut chart, axes)?;
     // Each chart draws all curves in the background, so a picture of many subjects would be
@@ -253,14 +286,6 @@ fn shade_distrusted(chart: &mut Chart<'_, '_>, axes: &Axes) -> DrawResult {
     let Some(start) = axes.distrusted.filter(|start| *start < axes.end) else { return Ok(()) };
     let corners = [(start, axes.late.start), (axes.end, axes.late.end)];
     chart.plotting_area().draw(&shade(corners))
-}
-
-/// Formats a label of the axis of percentiles in a small chart, which has no space for p50 and p75.
-fn sparse_label(position: &f64) -> String {
-    match nines::label(*position) {
-        label if label == "p50" || label == "p75" => String::new(),
-        label => label,
-    }
 }
 
 /// Draws the curves, and hatched zones for the values above the last bin.

@@ -10,15 +10,16 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::picture::canvas::{
     Area, DrawResult, FONT, LABEL_PX, LEGEND_LINE, Picture, chart_builder, colour, draw_mark_key,
-    extremes, logarithmic, logarithmic_axis, mark, mesh, time_label, title, with_legend, within,
+    extremes, logarithmic, logarithmic_axis, mark, mesh, time_label, with_legend, within,
 };
 use crate::picture::label_layout::{self, Marker, Rect};
 use crate::picture::palette::Sign;
+use crate::report::ranking::Ranking;
 use crate::report::svg::{
     Captions, LatenessAxis, MAX_SERIES, Series, SignedPoint, grid, group_by_period, page,
     period_title, shade,
 };
-use crate::report::tradeoff::Point;
+use crate::report::tradeoff::{Point, keeps_up};
 
 /// Width of a character of a name in common fonts.
 const CHARACTER_PX: usize = 8;
@@ -30,18 +31,54 @@ const AXIS_MARGIN: f64 = 1.35;
 const HEIGHT: u32 = 460;
 /// Height of the chart of a period, if there are several periods.
 const PERIOD_HEIGHT: u32 = 360;
-const RANKED_NOTE: &str = "Lower left is better. Bars: 95 % confidence intervals over rounds. Ringed and joined: no other ranked \
-                           subject was clearly better in one and not clearly worse in the other. Not ranked: controls \
-                           (hollow), and subjects that missed most of their ticks.";
-const UNRANKED_NOTE: &str = "Grey, and not ranked: the machine itself was late at this percentile. Bars: 95 % confidence \
-                             intervals over rounds. Hollow: controls.";
+
+/// Explains what the picture contains, and names the subjects that it does not contain.
+pub(super) fn note(ranking: &Ranking<'_>, undrawn: &[&str]) -> String {
+    let points = ranking.points();
+    let has_controls = points.iter().any(|point| point.control);
+    let has_bars = |point: &Point| point.late_ci95.is_some() || point.cpu_ci95.is_some();
+    let bars =
+        points.iter().any(has_bars).then_some("Bars: 95 % confidence intervals over rounds.");
+    let mut sentences = Vec::new();
+    if ranking.percentile().is_none() {
+        sentences.push("Grey, and not ranked: the machine itself was late at this percentile.");
+        sentences.extend(bars);
+        sentences.extend(has_controls.then_some("Hollow: controls."));
+    } else {
+        sentences.extend((points.len() > 1).then_some("Lower left is better."));
+        sentences.extend(bars);
+        let fronts = fronts(&points.iter().collect::<Vec<_>>());
+        if let Some(longest) = fronts.iter().map(Vec::len).max() {
+            sentences.push(if longest > 1 { "Ringed and joined:" } else { "Ringed:" });
+            sentences.push(
+                "no other ranked subject was clearly better in one and not clearly worse in the other.",
+            );
+        }
+        let subjects = &ranking.report().subjects;
+        let is_behind = |point: &Point| !point.control && !keeps_up(&subjects[point.subject]);
+        sentences.extend(match (has_controls, points.iter().any(is_behind)) {
+            (true, true) => {
+                Some("Not ranked: controls (hollow), and subjects that missed most of their ticks.")
+            }
+            (true, false) => Some("Not ranked: controls (hollow)."),
+            (false, true) => Some("Not ranked: subjects that missed most of their ticks."),
+            (false, false) => None,
+        });
+    }
+    let mut note = sentences.join(" ");
+    if !undrawn.is_empty() {
+        note += &format!(
+            " Not drawn, because lateness or CPU time is not known: {}.",
+            undrawn.join(", ")
+        );
+    }
+    note
+}
 
 pub(super) fn picture(
-    headline: String,
+    captions: &Captions<'_>,
     lateness: &LatenessAxis,
     points: &[SignedPoint<'_>],
-    shared: &str,
-    footer: &[String],
 ) -> Picture {
     let groups = group_by_period(points);
     // With many subjects, only those on the front and the controls have their names next to them.
@@ -50,10 +87,7 @@ pub(super) fn picture(
     let legend_height = u32::try_from(legend.len()).unwrap_or(0) * LEGEND_LINE.unsigned_abs() + 80;
     let (rows, _) = grid(groups.len(), 2);
     let height = if groups.len() > 1 { rows as u32 * PERIOD_HEIGHT } else { HEIGHT };
-    let note = if lateness.is_ranked { RANKED_NOTE } else { UNRANKED_NOTE };
-    let what = title("Lateness and its cost", shared);
-    let captions = Captions { headline, what, note, footer };
-    page("tradeoff", height.max(legend_height), &captions, |area| {
+    page("tradeoff", height.max(legend_height), captions, |area| {
         draw_groups(area, lateness, &groups, &legend)
     })
 }
@@ -250,8 +284,23 @@ fn fronts<'a>(points: &[&'a Point]) -> Vec<Vec<&'a Point>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::ranking::Ranking;
     use crate::report::synthetic::{ROUNDS, report, subject};
+
+    #[test]
+    fn note_explains_what_is_drawn() {
+        let pair = [subject("a", 60.0, 300.0, 20.0), subject("b", 40.0, 200.0, 30.0)];
+        let pair = report(&pair, ROUNDS);
+        let text = note(&Ranking::new(&pair), &["c", "d"]);
+        for part in ["Lower left", "Ringed and joined: no other", "is not known: c, d."] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("controls") && !text.contains("missed"), "{text}");
+        let alone = report(&[subject("a", 60.0, 300.0, 20.0)], ROUNDS);
+        let text = note(&Ranking::new(&alone), &[]);
+        for part in ["Ringed", "Lower left", "controls", "Not drawn"] {
+            assert!(!text.contains(part), "{part}: {text}");
+        }
+    }
 
     #[test]
     fn fronts_join_competitors_only() {

@@ -26,6 +26,13 @@ const curves = (place, series, { height = 360, label, y, end, ghosts = [], distr
     draw(f.svg, "path", { ...line(c.s, 2, c.dash), d: path(points) });
     if (c.above) hatched(f.svg, c.s, points.at(-1), [f.px(c.above.end), f.py(log(c.above.max))]);
   }
+  // The marks of each curve are at other percentiles, so that equal curves and those of one colour can be distinguished.
+  const marked = series.length > 1 && series.every((c) => c.dash === undefined) ? series : [];
+  marked.forEach((c, n) => {
+    const distance = Math.max(1, Math.floor(c.points.length / 4));
+    const first = Math.floor((distance * (2 * n + 1)) / (2 * series.length));
+    pixels(c).forEach(([x, y], i) => i % distance === first && mark(f.svg, c.s, x, y));
+  });
   hover(f.svg, (e) => {
     const [mx, my] = f.at(e);
     let best = null;
