@@ -109,13 +109,20 @@ fn compare_runs(a: &RunSide, b: &RunSide, force: bool) -> exit::Result<Compariso
             differences.push(difference);
         }
     }
-    check_differences(&differences, force)?;
-
+    // `--force` cannot help sides that have nothing to compare, so these are refused first.
     let mut subjects = Vec::new();
     for pair in &pairs {
         let compared = compare::compare(pair.a, pair.b);
-        subjects.push(compared.map_err(|error| Error::usage(error.to_string()))?);
+        subjects.push(compared.map_err(|error| match error {
+            CompareError::NoRounds(_) => {
+                let (a, b) = (a.file.display(), b.file.display());
+                usage!("cannot compare A and B: {error}; osjitter report {a} {b} shows both")
+            }
+            error => Error::usage(error.to_string()),
+        })?);
     }
+    check_differences(&differences, force)?;
+
     let mut warnings = compare::warnings(&a.report, &b.report, &subjects);
     for pair in &pairs {
         let (a, b) = (pair.a.subject, pair.b.subject);
