@@ -5,6 +5,7 @@ replaces the text between them. The text links files as `results/NAME/FILE`, and
 `pictures/RECIPE/FILE`.
 """
 
+import html
 import os
 import pathlib
 import platform
@@ -34,6 +35,13 @@ def this_machine():
     return {"cpu_model": cpuinfo.get("model name", platform.machine()), "cpus_online": os.cpu_count(),
             "kernel": platform.release(),
             "virtualisation": "hypervisor" if "hypervisor" in cpuinfo.get("flags", "") else None}
+
+
+def picture(file):
+    """Shows a picture of the book, with its own title for readers who do not see it."""
+    title = re.search("<title>(.*?)</title>", (PICTURES / file).read_text(), re.S)[1]
+    text = html.unescape(title).replace("\n", " ").replace("[", "\\[").replace("]", "\\]")
+    return f"![{text}](pictures/{file})"
 
 
 def put(block, text):

@@ -7,7 +7,7 @@ and its line in the index. None of them measures.
 import math
 import re
 
-from pages import index, machine, put, this_machine
+from pages import index, machine, picture, put, this_machine
 
 REFERENCE = "report.json.gz"
 # The subjects of the table in the README.
@@ -61,19 +61,19 @@ def reference(run):
 ```
 
 Source: [`{REFERENCE}`]({directory}/{REFERENCE}), and as [a page](pictures/reference/page.html) (download it to view it). {machine_and_day(report)}.""")
-    put("reference table", f"""![Lateness against its price](pictures/reference/tradeoff.svg)
+    put("reference table", f"""{picture("reference/tradeoff.svg")}
 
 ```text
 {run.report_output(REFERENCE).rstrip()}
 ```
 
-![Lateness by percentile](pictures/reference/percentiles.svg)
+{picture("reference/percentiles.svg")}
 
-![Lateness over time](pictures/reference/over-time.svg)
+{picture("reference/over-time.svg")}
 
 Source: [`{REFERENCE}`]({directory}/{REFERENCE}). {machine_and_day(report)}. It was written as [this page](pictures/reference/page.html), which the tables and pictures above are part of.""")
 
-    put("reference card", "![The card of the reference run](pictures/reference/card.svg)")
+    put("reference card", picture("reference/card.svg"))
 
     labels = {"os-interval": "`OsInterval`", "os-interval-precise": "`OsInterval`, precise",
               "periodic-interval": "`PeriodicInterval`", "os-interval-group": "`IntervalGroup`",
@@ -118,7 +118,7 @@ def spin(run):
     report = run.load("report.json.gz")
     run.draw("report.json.gz", "tradeoff.svg")
     p50 = table_by_period(report["subjects"], lambda summary, _: format_time(summary["lateness_ns"]["p50"]))
-    put("spin", f"""![Lateness and CPU time at each period](pictures/spin/tradeoff.svg)
+    put("spin", f"""{picture("spin/tradeoff.svg")}
 
 Lateness at the median, by period:
 
@@ -160,7 +160,7 @@ def timeouts(run):
     run.draw("timeout.json", "timeout-channel-current-thread_10s.svg")
     first, *workloads = run.path("timeout.txt").read_text().split("\n\n")
     table = next(workload for workload in workloads if workload.startswith("channel-current-thread"))
-    put("timeout run", f"""![Price of a timeout that does not fire](pictures/timeout/timeout-channel-current-thread_10s.svg)
+    put("timeout run", f"""{picture("timeout/timeout-channel-current-thread_10s.svg")}
 
 ```text
 {first}
@@ -246,7 +246,7 @@ after a second: difference from the clock of the operating system. {origin}. Mad
 
 {table}
 """)
-    put("clock run", f"""![Cost of a reading of each clock](pictures/clock/clock.svg)
+    put("clock run", f"""{picture("clock/clock.svg")}
 
 ```text
 {run.path("clock.txt").read_text().rstrip()}
@@ -339,11 +339,11 @@ def counts(run):
 
 def find(run):
     found, directory = run.load("find.json"), f"results/{run.name}"
-    # The first table and the verdict on the machine; the file has the rest.
-    first, *_, last = run.report_output("find.json").split("\n\n")
+    # The answer, the verdict on the machine and the table; the file has the rest.
+    answer, table, *_ = run.report_output("find.json").split("\n\n")
     run.draw("find.json", "find.svg")
     command = f"`osjitter {FIND_COMMAND}`"
-    put("found periods", f"```text\n{first}\n\n{last.rstrip()}\n```\n\n![Lateness and cost over the period](pictures/find/find.svg)\n\n"
+    put("found periods", f"```text\n{answer}\n\n{table}\n```\n\n{picture('find/find.svg')}\n\n"
         f"Source: [`find.json`]({directory}/find.json): {command}, {machine_and_day(found)}.")
     index(run.name, [(f"`{run.name}`", "find.json")], found["host"], command)
 

@@ -13,7 +13,7 @@ import argparse, json, pathlib, subprocess, sys
 
 sys.dont_write_bytecode = True
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "results"))
-from pages import PICTURES, ROOT, index, machine, put, this_machine  # noqa: E402, in scripts/results
+from pages import PICTURES, ROOT, index, machine, picture, put, this_machine  # noqa: E402, in scripts/results
 from programs import build_study  # noqa: E402
 
 WIDTH, LEFT, RIGHT, HEIGHT = 860, 84, 24, 210
@@ -90,11 +90,15 @@ def draw(disturbed, host):
     run.parts.append(text(run.x(disturbed["jump_at"]) + 6, run.top + 16, "jump by 0.3 cycles"))
     legend = []
     for x, color, label in ((LEFT, TICKS, "tick"), (LEFT + 70, EVENTS, "observed event"), (LEFT + 210, FREE, "tick without steering")):
-        legend += [f'<circle cx="{x}" cy="48" r="4" fill="{color}"/>', text(x + 10, 52, label)]
-    title = text(LEFT, 26, "Time from the event of a clock that is 50 ppm slow", size=17)
+        key = f'<circle cx="{x}" cy="48" r="4" fill="{color}"/>'
+        if label == "tick":
+            key = f'<path d="M{x - 6} 48h12" stroke="{color}" stroke-width="2.4"/>'
+        legend += [key, text(x + 10, 52, label)]
+    answer = f"Locked at tick {locked_at}, then within {format_us(disturbed['p99_ns'])} of the events of a slow clock at p99."
+    title = text(LEFT, 26, answer, size=17)
     footer = text(LEFT, 645, f"{machine(host)}; scripts/studies/foreign-clock.py", size=12)
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} 660" font-family="sans-serif" role="img" '
-            f'aria-label="Lock-in of an interval that follows another clock">\n<rect width="{WIDTH}" height="660" fill="#fff"/>\n'
+            f'>\n<title>{answer}</title>\n<rect width="{WIDTH}" height="660" fill="#fff"/>\n'
             + "\n".join([title, *legend, *lock.parts, *run.parts, footer]) + "\n</svg>\n")
 
 
@@ -129,7 +133,7 @@ def main():
                     f"{run['slipped_ticks']} | {run['rate_ppb'] / 1e3:+.1f} ppm | {format_us(run['late_p50_ns'])} |")
     table = "\n".join(["| Run | p50 | p99 | max | cycles lost or doubled | rate | tick late at p50 |",
                        "|---|---:|---:|---:|---:|---:|---:|", *rows])
-    put("foreign clock", f"""![Time from the event to the tick](pictures/steering/lock-in.svg)
+    put("foreign clock", f"""{picture("steering/lock-in.svg")}
 
 {table}
 

@@ -208,9 +208,9 @@ def main():
         draw(directory / f"{scene}.cast")
     host = this_machine()
     link = f"results/{args.name}"
-    picture = f"![Two loops, one of which has a busy neighbour on its CPU for six seconds](pictures/session/top.svg)"
+    picture = f"![osjitter top shows two loops, of which the one with a busy neighbour on its CPU is late for six seconds.](pictures/session/top.svg)"
     if "run" in scenes:
-        put("run session", f"![A run in a terminal, from the command to the table](pictures/session/run.svg)")
+        put("run session", f"![A run in a terminal ends with the answer and the verdict on the machine, above the table.](pictures/session/run.svg)")
     if "top" in scenes:
         block = f"{picture}\n\nFor six seconds, another process was busy on the CPU of one loop: [a recording]({link}/top.cast), {machine(host)}."
         put("watched service", block)

@@ -16,18 +16,10 @@ use render::report::fitness;
 /// Describes the result of a search.
 pub fn document(find: &Find) -> Document {
     let mut document = Document::new();
-    match describe_failed_control(find) {
-        Some(explanation) => {
-            document.title(NO_ANSWER);
-            document.paragraph(explanation);
-            document.paragraph(title(find));
-        }
-        None => {
-            document.title(answer(find));
-            document.paragraph(format!("{}.", title(find)));
-        }
-    }
+    document.title(answer(find));
+    document.paragraph(describe_failed_control(find).unwrap_or_default());
     document.paragraph(fitness::sentence(find.fitness.as_ref()).unwrap_or_default());
+    document.section(title(find));
     document.table(table(find));
     document.notes(notes(find));
     document

@@ -71,14 +71,13 @@ fn book_contains_what_its_pages_show() {
     let (mut pictures, mut outside) = (0, Vec::new());
     for page in markdown_in(&root().join("docs/src")) {
         let text = fs::read_to_string(&page).expect("a page");
-        let shown = text.matches("![").count();
-        let shown_from_outside = text
-            .split("![")
-            .skip(1)
-            .filter_map(|rest| rest.split("](").nth(1)?.split(')').next())
-            .filter(|target| target.contains("://"));
-        pictures += shown;
-        outside.extend(shown_from_outside.map(|target| format!("{}: {target}", page.display())));
+        for picture in text.split("![").skip(1) {
+            let (alternative, rest) = picture.split_once("](").expect("a target");
+            let target = rest.split(')').next().expect("an end");
+            assert!(alternative.ends_with('.'), "{}: no sentence: {alternative}", page.display());
+            pictures += 1;
+            outside.extend(target.contains("://").then(|| format!("{}: {target}", page.display())));
+        }
         // A page of the book, or a file in its directory, must not be linked through its repository.
         let leaves = |link: &str| {
             link.contains("../") || (link.starts_with(repository) && link.contains("/docs/src/"))
