@@ -14,7 +14,7 @@ if cargo tree --package osinterval --no-default-features --features blocking --e
   echo "error: the feature blocking of osinterval depends on tokio" >&2
   exit 1
 fi
-for features in "" tokio osinterval busypoll metrics stream serde tracing; do lint tickmeter "$features" --all-targets; done
+for features in "" tokio osinterval busypoll metrics stream serde tracing stacks; do lint tickmeter "$features" --all-targets; done
 for features in "" recalibrate-background serde; do lint osjitter-tach "$features" --all-targets; done
 for features in "" series stats serde; do lint jitterstat "$features" --all-targets; done
 lint osjitter-files "" --all-targets

@@ -14,7 +14,7 @@ export CARGO_TARGET_DIR=$PWD/target/miri CARGO_INCREMENTAL=0 PROPTEST_CASES=${PR
 flags=-Zmiri-disable-isolation
 miri=(rustup run "$nightly" cargo miri test --quiet --locked)
 busypoll=("${miri[@]}" --package busypoll --no-default-features)
-tickmeter=("${miri[@]}" --package tickmeter --no-default-features --lib)
+tickmeter=("${miri[@]}" --package tickmeter --no-default-features --features stacks --lib)
 tach=("${miri[@]}" --package osjitter-tach --lib -- timeline::tests::threads)
 MIRIFLAGS=$flags "${tickmeter[@]}"
 MIRIFLAGS=$flags "${busypoll[@]}" --lib --test tasks --test wakers --test channels --test cancel --test resources \

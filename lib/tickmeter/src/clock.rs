@@ -42,6 +42,12 @@ impl Clock {
         self.origin
     }
 
+    /// Returns the origin on the clock of `tach`.
+    #[cfg(feature = "stacks")]
+    pub(crate) fn start(&self) -> tach::Instant {
+        self.start
+    }
+
     /// Converts a reading of the counter, which must not be older than the clock.
     #[inline]
     pub(crate) fn ns_at(&mut self, count: u64) -> i64 {

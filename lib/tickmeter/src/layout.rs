@@ -17,7 +17,8 @@
 //!  9  ... its records                    43  sum of the work, ns
 //! 10  ... and words in each              44  maximum of the work, ns
 //!                                        45  late ticks whose recording has begun
-//! 32  ticks whose recording has begun    46  late ticks whose recording is complete
+//!                                        46  late ticks whose recording is complete
+//! 32  ticks whose recording has begun    47  stacks taken while a tick was overdue
 //! 33  ticks whose recording is complete: the sum of the lateness's bins
 //! 34  time of the last tick, ns since registration
 //! 35  missed     36  ... because the previous work ran past the deadline
@@ -90,6 +91,7 @@ pub(crate) mod at {
     pub(crate) const MAX_WORK: usize = 44;
     pub(crate) const LATE_BEGUN: usize = 45;
     pub(crate) const LATE_DONE: usize = 46;
+    pub(crate) const STACKS: usize = 47;
 }
 
 /// Returns the index of the bin that contains a value, for B = `bits`. The number of bins is not

@@ -90,6 +90,7 @@
 //! | `stream` | implements `futures_core::Stream` for [`Metered`] |
 //! | `serde` | implements `Serialize` and `Deserialize` for [`Snapshot`], [`Histogram`] and [`LateTick`] |
 //! | `tracing` | emits an event of the crate `tracing` for a late tick |
+//! | `stacks` | adds the module `stacks`: the functions that hold a loop while its tick is overdue, on Linux |
 //!
 //! An event has the level `WARN`, the target `tickmeter`, and the fields `meter`, `number`,
 //! `lateness_ns`, `work_ns`, `overrun_ns` and `suppressed`. A meter emits at most one event per
@@ -143,6 +144,8 @@ mod reader;
 mod rounds;
 mod series_writer;
 mod snapshot;
+#[cfg(feature = "stacks")]
+pub mod stacks;
 mod storage;
 mod sync;
 

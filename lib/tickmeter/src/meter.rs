@@ -82,6 +82,8 @@ pub struct Meter {
     series: Option<Box<SeriesWriter>>,
     #[cfg(feature = "tracing")]
     late_events: crate::late_events::LateEvents,
+    #[cfg(feature = "stacks")]
+    watched: crate::stacks::WatchedLoop,
 }
 
 /// An error of [`Meter::register`].
@@ -148,9 +150,13 @@ impl Meter {
         let number = REGISTERED.fetch_add(1, Ordering::Relaxed);
         let file = format!("{}-{:x}-{number}", std::process::id(), header[at::REGISTERED]);
         let Memory { file, page, place } = Memory::create(&file, &header);
+        let page = Arc::new(page);
+        #[cfg(feature = "stacks")]
+        let watched =
+            crate::stacks::WatchedLoop::new(name.as_str(), clock.start(), &page, period_ns);
         Ok(Self {
             file,
-            page: Arc::new(page),
+            page,
             is_reserved: false,
             name,
             place,
@@ -166,6 +172,8 @@ impl Meter {
             series,
             #[cfg(feature = "tracing")]
             late_events: crate::late_events::LateEvents::default(),
+            #[cfg(feature = "stacks")]
+            watched,
         })
     }
 
@@ -256,6 +264,8 @@ impl Meter {
             late_from_ns: self.late_from_ns,
         };
         Writer::new(&self.page, &Layout::CURRENT).record(&wakeup);
+        #[cfg(feature = "stacks")]
+        self.watched.wake(now_ns);
         self.last_wakeup_ns = now_ns;
         self.next_deadline = self.following_deadline(first, count, due_ns);
         self.was_late_by_work = late_by_work;
@@ -280,6 +290,14 @@ impl Meter {
             self.work_ns = Some(u64::try_from(now_ns - self.last_wakeup_ns).unwrap_or(0));
         }
         self.idle_since_ns = Some(now_ns);
+        self.note_waiting_thread();
+    }
+
+    /// Publishes that this thread runs the loop, which waits for its next tick.
+    #[inline]
+    pub(crate) fn note_waiting_thread(&self) {
+        #[cfg(feature = "stacks")]
+        self.watched.wait();
     }
 
     /// Returns what was recorded so far. Use [`Meter::reader`] to take snapshots on another thread.
@@ -301,6 +319,8 @@ impl Meter {
         if period_ns != self.period_ns {
             (self.period, self.period_ns) = (period, period_ns);
             self.page[at::PERIOD].store(period_ns, crate::sync::Ordering::Relaxed);
+            #[cfg(feature = "stacks")]
+            self.watched.set_period(period_ns);
             if let Some(series) = &self.series {
                 series.set_period(period_ns);
             }

@@ -92,7 +92,9 @@ impl<I: Ticker> Metered<I> {
     /// Panics if the interval's `poll_tick` panics.
     #[inline]
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<I::Tick> {
-        if !self.waiting {
+        if self.waiting {
+            self.meter.note_waiting_thread();
+        } else {
             self.meter.work_done();
             self.waiting = true;
         }

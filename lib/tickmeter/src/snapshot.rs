@@ -71,6 +71,9 @@ pub struct Snapshot {
     pub work: Histogram,
     /// Sum of the work.
     pub work_total: Duration,
+    /// Number of stacks that were taken while a tick was overdue, with the feature `stacks`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub stacks: u64,
     /// The last late ticks, the oldest first.
     pub late: Vec<LateTick>,
 }
@@ -153,6 +156,7 @@ impl Snapshot {
             lateness,
             work,
             work_total: duration(at::WORK_SUM),
+            stacks: words[at::STACKS],
             late: late.filter_map(|number| LateTick::decode(raw, layout, number)).collect(),
         })
     }
@@ -188,6 +192,7 @@ impl Snapshot {
             lateness: self.lateness.since(&earlier.lateness),
             work: self.work.since(&earlier.work),
             work_total: self.work_total.saturating_sub(earlier.work_total),
+            stacks: self.stacks.saturating_sub(earlier.stacks),
             late: self.late.iter().filter(|late| late.number > last_known).cloned().collect(),
             name: self.name.clone(),
             program: self.program.clone(),

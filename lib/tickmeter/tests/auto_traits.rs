@@ -12,6 +12,12 @@ fn all_types_are_send_and_sync() {
     assert_send_sync::<(Meter, Metered<()>, Reader, Rounds, Round)>();
     assert_send_sync::<(Snapshot, Histogram, LateTick, RegisterError)>();
     assert_send_sync::<(Directory, File, DirectoryError, ReadError)>();
+    #[cfg(feature = "stacks")]
+    {
+        use tickmeter::stacks::{OverdueTick, OverdueWatch, StackEnd, StackFrame, WatchError};
+
+        assert_send_sync::<(OverdueWatch, OverdueTick, StackFrame, StackEnd, WatchError)>();
+    }
     #[cfg(feature = "metrics")]
     assert_send_sync::<tickmeter::Exporter>();
 }
