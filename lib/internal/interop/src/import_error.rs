@@ -143,8 +143,6 @@ pub enum ImportReason {
     InvalidInterval { line: usize },
     #[error("invalid timestamp: {seconds:.0}s after the first")]
     InvalidTimestamp { seconds: f64 },
-    #[error("more than {max} tags")]
-    TooManyTags { max: usize },
     #[error("more than {max} different values")]
     TooManyDifferentValues { max: usize },
     #[error("invalid base64: {0}")]

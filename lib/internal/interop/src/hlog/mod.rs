@@ -27,7 +27,8 @@ use crate::hlog::time::{HeaderTimes, LogTimes};
 use crate::hlog::unit::{AssumedUnit, UnitEvidence, UnitReason, comment_unit};
 use crate::import_error::{ImportPlace, ImportReason, Result};
 use crate::imported::{
-    ImportedReport, clock, no_cost, rfc3339, subject, unknown_host, unknown_period, warning,
+    ImportedReport, check_count, clock, no_cost, rfc3339, subject, unknown_host, unknown_period,
+    warning,
 };
 use crate::unit::Unit;
 
@@ -37,8 +38,6 @@ pub use write::write;
 const TOOL: &str = "hdr-log";
 /// Name of the subject of lines without a tag.
 const UNTAGGED: &str = "untagged";
-/// Maximum number of tags.
-const MAX_TAGS: usize = 256;
 /// Number of different values of all tags that even a short log may have. Each needs some 30 bytes
 /// while the log is read; a longer log may have one more for each of its bytes.
 const MIN_MAX_VALUES: usize = 1 << 19;
@@ -222,8 +221,8 @@ impl LogValues {
         let since = times.since_earliest(times.interval(line));
         let start_ns =
             nanoseconds(since).ok_or(ImportReason::InvalidTimestamp { seconds: since })?;
-        if !self.tags.contains_key(tag) && self.tags.len() >= MAX_TAGS {
-            return Err(ImportReason::TooManyTags { max: MAX_TAGS }.into());
+        if !self.tags.contains_key(tag) {
+            check_count("tags", self.tags.len() + 1)?;
         }
         if let Some(last) = decoded.bins.last() {
             self.evidence.add(last.highest, line.max);

@@ -2,6 +2,8 @@
 //! highest value that is equivalent to it. `tests/it/formats` compares files of other
 //! implementations with what their own readers find.
 
+use files::report::MAX_SUBJECTS;
+
 use super::*;
 use crate::hlog::write::write;
 
@@ -140,6 +142,20 @@ fn parts_of_own_tags_are_read() {
     // In the log of another writer, a tag has no parts.
     let other = read_log(&format!("Tag=x*3@1ms,{line}"));
     assert_eq!((other.subjects[0].instances, other.subjects[0].period_ns), (1, 0));
+}
+
+#[test]
+fn as_many_tags_as_subjects() {
+    let tagged = |tags: usize| -> String {
+        let line = interval("0.0", "2.0", "1803.551");
+        (0..tags).map(|tag| format!("Tag={tag},{line}")).collect()
+    };
+    let report = read_log(&tagged(300));
+    assert_eq!(report.subjects.len(), 300);
+    let again = read_log(&write(&report).unwrap());
+    assert_eq!(again.subjects.len(), 300, "what is written can be read again");
+    let error = read(&tagged(MAX_SUBJECTS + 1), None).unwrap_err().to_string();
+    assert!(error.ends_with("tags: 8193 entries, expected at most 8192"), "{error}");
 }
 
 #[test]
