@@ -265,6 +265,7 @@ fn kernel_clock() -> Clock {
         cross_thread_order: None,
         why_not_counter: None,
         observer_ns_per_tick: None,
+        value_digits: None,
     }
 }
 

@@ -272,6 +272,10 @@ model! {
         /// tick. Null if a program measured itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub observer_ns_per_tick: Option<u64>,
+        /// Significant digits of the values, if the source rounded them. Absent if they are exact or
+        /// not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub value_digits: Option<u32>,
     }
 
     /// A setting that the tool changed for the run.

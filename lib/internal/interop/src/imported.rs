@@ -182,6 +182,7 @@ pub(super) fn clock(source: &str, step_ns: Option<u64>) -> Clock {
         cross_thread_order: None,
         why_not_counter: None,
         observer_ns_per_tick: None,
+        value_digits: None,
     }
 }
 

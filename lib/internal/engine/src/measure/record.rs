@@ -233,6 +233,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
             cross_thread_order: Some(info.cross_thread_order.to_string()),
             why_not_counter: info.why_not_counter.as_ref().map(ToString::to_string),
             observer_ns_per_tick: has_observer.then(observer_ns_per_tick),
+            value_digits: None,
         }
     }
 

@@ -112,6 +112,8 @@ fn interval(distribution: &Distribution, key: &str) -> Option<Interval<f64>> {
 pub(super) struct EvidenceLimits {
     /// Step of the coarser source.
     step_ns: f64,
+    /// Relative step of the source with fewer significant digits.
+    relative_step: f64,
     /// Index in [`PERCENTILES`] of the first percentile that is not trusted.
     first_distrusted: Option<usize>,
 }
@@ -121,7 +123,12 @@ impl EvidenceLimits {
     pub(super) fn new(reports: Sides<&Report>, steps_ns: Sides<f64>) -> Self {
         let first = |report: &Report| report.fitness.as_ref().and_then(Fitness::first_distrusted);
         let first_distrusted = reports.iter().filter_map(|report| first(report)).min();
-        Self { step_ns: steps_ns.base.max(steps_ns.candidate), first_distrusted }
+        let relative = reports.map(|report| relative_step(report.clock.value_digits));
+        Self {
+            step_ns: steps_ns.base.max(steps_ns.candidate),
+            relative_step: relative.base.max(relative.candidate),
+            first_distrusted,
+        }
     }
 
     fn is_trusted(&self, key: &str) -> bool {
@@ -140,7 +147,8 @@ impl EvidenceLimits {
         if !self.is_trusted(key) {
             return Conclusion::NotTrusted;
         }
-        let is_within_step = (values.base - values.candidate).abs() <= self.step_ns;
+        let step = self.step_ns.max(self.relative_step * values.base.max(values.candidate));
+        let is_within_step = (values.base - values.candidate).abs() <= step;
         match interval {
             _ if is_within_step => Conclusion::NotShown,
             Interval { lower, .. } if lower > 1.0 => Conclusion::BaseIsLower,
@@ -150,8 +158,19 @@ impl EvidenceLimits {
     }
 }
 
-/// Returns the step of the values of a subject: that of the clock, or the unit in which a program
-/// wrote them.
+/// Returns the maximum width of a bin of a histogram with this number of significant digits, relative
+/// to the values in it.
+fn relative_step(digits: Option<u32>) -> f64 {
+    /// Histograms have no more.
+    const MAX_DIGITS: u32 = 5;
+    digits.map_or(0.0, |digits| {
+        let bins_per_octave = 10_u32.pow(digits.min(MAX_DIGITS)).next_power_of_two();
+        1.0 / f64::from(bins_per_octave)
+    })
+}
+
+/// Returns the step of the values of a subject: that of the clock, the one that another tool states,
+/// or the unit in which a program wrote them.
 pub(super) fn step_ns(report: &Report, subject: &Subject) -> f64 {
     let rate_hz = report.clock.rate_hz;
     let clock_step = if rate_hz > 0.0 { 1e9 / rate_hz } else { 1.0 };
@@ -163,7 +182,8 @@ pub(super) fn step_ns(report: &Report, subject: &Subject) -> f64 {
         let summaries = rounds.chain(&subject.summary);
         unit_step(summaries.flat_map(|summary| distribution_values(&summary.lateness_ns)))
     };
-    clock_step.max(unit)
+    let stated = if report.is_own() { 0 } else { report.clock.error_bound_ns };
+    clock_step.max(unit).max(stated as f64)
 }
 
 fn has_samples(subject: &Subject) -> bool {

@@ -256,6 +256,36 @@ fn single_source_step_is_no_difference() {
 }
 
 #[test]
+fn neighbouring_bins_are_no_difference() {
+    // Subjects whose values are 14,000 ns, and 7 % or 20 % more.
+    let report = |new_ns: f64| {
+        let mut report = run(&mut Machine::new(7), "then", 40, &[("old", 14e3), ("new", new_ns)]);
+        report.tool.name = "hdr-log".to_owned();
+        report
+    };
+    // Two significant digits are 128 bins in each power of two, and one is 16.
+    for (new_ns, digits, step_ns, expected) in [
+        (15e3, None, 1, Conclusion::BaseIsLower),
+        (15e3, Some(2), 1, Conclusion::BaseIsLower),
+        (14_750.0, Some(1), 1, Conclusion::NotShown),
+        (16.8e3, Some(1), 1, Conclusion::BaseIsLower),
+        (16.8e3, Some(2), 16_384, Conclusion::NotShown),
+        (15e3, Some(u32::MAX), 1, Conclusion::BaseIsLower),
+    ] {
+        let mut report = report(new_ns);
+        (report.clock.value_digits, report.clock.error_bound_ns) = (digits, step_ns);
+        let case = format!("{new_ns} {digits:?} {step_ns}");
+        assert_eq!(first_difference(&report, "p50").conclusion, expected, "{case}");
+        let is_later = first_finding(&report, "p50") == Finding::Later;
+        assert_eq!(is_later, expected == Conclusion::BaseIsLower, "{case}");
+        // The error of our own clock does not round the values.
+        report.tool.name = "osjitter".to_owned();
+        let is_shown = first_difference(&report, "p50").is_clear();
+        assert_eq!(is_shown, step_ns > 1 || expected == Conclusion::BaseIsLower, "{case}");
+    }
+}
+
+#[test]
 fn distrusted_percentiles_show_no_difference() {
     let mut report = run(&mut Machine::new(7), "then", 40, &[("old", 14e3), ("new", 28e3)]);
     let facts = crate::fitness::Facts::default();

@@ -17,8 +17,8 @@ use cli::units;
 use files::hdr_encoding::{self, BinBudget, DecodedHistogram, RecordedBin};
 use files::histogram::{self, HistogramError};
 use files::report::{
-    Distribution, MAX_COUNT, MAX_INSTANCES, MAX_NS, PERCENTILES, Report, Round, Status, Subject,
-    Summary, Warning,
+    Clock, Distribution, MAX_COUNT, MAX_INSTANCES, MAX_NS, PERCENTILES, Report, Round, Status,
+    Subject, Summary, Warning,
 };
 use jitterstat::stats::{Interval, quantile};
 
@@ -94,6 +94,10 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
     let assumed = values.unit(unit, lines.stated_unit, &times);
     let warnings = warnings(&values, assumed, is_cut);
     let kept = values.kept_unit(assumed.unit);
+    // Most histograms have a step of one unit, which does not limit them.
+    let step_ns = Some(values.step).filter(|step| *step > 1);
+    let step_ns = step_ns.and_then(|step| step.checked_mul(kept.nanoseconds()));
+    let clock = Clock { value_digits: Some(values.digits), ..clock("unknown", step_ns) };
     let subjects = values.into_subjects(kept)?;
     let imported = ImportedReport {
         tool: TOOL,
@@ -101,7 +105,7 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
         started_utc: times.started.and_then(rfc3339),
         duration_ns: nanoseconds(times.length()),
         host: unknown_host(),
-        clock: clock("unknown", None),
+        clock,
         warnings,
         subjects,
     };

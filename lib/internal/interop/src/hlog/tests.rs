@@ -38,6 +38,7 @@ fn values_count_at_highest_equivalent() {
     assert_eq!(round.lateness_ns, *d, "the whole is its only part");
     let stored = histogram::unpack(report.subjects[0].histogram.as_ref().unwrap()).unwrap();
     assert_eq!(stored.max(), 1_803_550_719);
+    assert_eq!((report.clock.value_digits, report.clock.error_bound_ns), (Some(2), 16_384));
 }
 
 #[test]
