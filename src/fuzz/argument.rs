@@ -8,7 +8,7 @@ use cli::exit::{self, Error};
 use cli::units;
 use engine::load::Load;
 use engine::machine::os::Sched;
-use engine::measure::metric::MetricSpec;
+use engine::measure::metric_spec::MetricSpec;
 use engine::program::Program;
 use engine::scenario::{self, Runtime, Subjects};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use cli::exit::{self, Error, usage};
 use cli::units::{self, UnitError};
-use engine::measure::metric::MetricSpec;
+use engine::measure::metric_spec::MetricSpec;
 use engine::program::Program;
 use engine::scenario::{
     DEFAULT_PERIOD, RoundLength, Runtime, runtime_parser, subject_name_parser, subject_parser,

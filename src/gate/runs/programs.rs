@@ -12,9 +12,8 @@ use cli::time::format_time;
 use cli::units::{format_exact_duration, to_signed_ns};
 use engine::measure::benches::{BenchRequest, RunLength};
 use engine::measure::child::{self, ProgramFault, RunFailure, RunRequest, Series};
-use engine::measure::metric::{
-    self, MetricSpec, ProgramMetric, ResolvedRun, RunValues, UnjudgedNumber,
-};
+use engine::measure::metric::{self, ProgramMetric, ResolvedRun, RunValues, UnjudgedNumber};
+use engine::measure::metric_spec::{self, MetricSpec};
 use engine::measure::pair_turns::{PairTurn, pair_turns};
 use engine::program::Program;
 use engine::scenario::RoundLength;
@@ -135,7 +134,7 @@ impl Programs {
         max_run_time: Option<Duration>,
         seed: u64,
     ) -> exit::Result<Self> {
-        let benches = metric::bench_request(&args.metric, length)?;
+        let benches = metric_spec::bench_request(&args.metric, length)?;
         let plain_words = sides.as_ref().map(|program| program.words().to_vec());
         let sides = match &benches {
             Some(benches) => Sides {

@@ -18,6 +18,7 @@ pub mod metered_loop;
 pub mod metered_loop_error;
 pub mod metric;
 pub mod metric_error;
+pub mod metric_spec;
 mod observer_cost;
 pub mod opened_files;
 pub mod order;
