@@ -4,7 +4,12 @@
 //! that git checks out next to the repository. The path of this checkout has the length of that of the
 //! repository, and so have the paths of the build products: a program can contain them, and a longer
 //! one would move its data. The same source thus gives the same program, except for these paths.
+//!
+//! Source that differs gives functions of other lengths, which would move all functions behind them.
+//! Where a loop begins in its cache line decides how fast it is, so functions that nobody changed would
+//! become faster or slower. Therefore each function begins at a cache line ([`FUNCTION_ALIGNMENT`]).
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
@@ -29,6 +34,11 @@ const BASE_TARGET_NAME: &str = "osjitter-base";
 const OLD_CRITERION_NAME: &str = "osjitter-criterion";
 /// Reason for the lock of a worktree.
 const WORKTREE_REASON: &str = "osjitter gate";
+/// Flag of rustc with which each function begins at a multiple of 64 bytes (2^6), the length of a cache
+/// line of x86-64 and most 64-bit ARM processors. Projects that compare builds of benchmarks set it for
+/// the reason that the module names: folo-rs/folo#420 and anza-xyz/wincode#440 on GitHub, where 32
+/// bytes were not enough; LLVM aligns its own benchmarks likewise (llvm/llvm-project#213938).
+const FUNCTION_ALIGNMENT: &str = "-Cllvm-args=-align-all-functions=6";
 /// Name of the candidate in a verdict.
 const CANDIDATE_NAME: &str = "working tree";
 
@@ -301,6 +311,7 @@ impl BenchBuild {
         let mut command = cargo(tree);
         command.args(["bench", "--no-run", "--message-format", "json-render-diagnostics"]);
         command.args(["--bench", &self.name]).args(&self.flags.0);
+        align_functions(&mut command, |name| std::env::var_os(name));
         if let Some(criterion) = criterion {
             // A string of JSON is also one of TOML.
             let path = serde_json::Value::from(criterion.to_string_lossy());
@@ -341,6 +352,20 @@ fn cargo(directory: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     command.current_dir(directory).stdin(Stdio::null());
     command
+}
+
+/// Adds [`FUNCTION_ALIGNMENT`] to the flags of rustc: to those of the variable that cargo uses, or else
+/// to `build.rustflags` of its configuration. `variable` returns a variable of the environment.
+fn align_functions(command: &mut Command, variable: impl Fn(&str) -> Option<OsString>) {
+    for (name, separator) in [("CARGO_ENCODED_RUSTFLAGS", "\u{1f}"), ("RUSTFLAGS", " ")] {
+        if let Some(flags) = variable(name) {
+            let parts = [flags.as_os_str(), OsStr::new(FUNCTION_ALIGNMENT)];
+            let parts = parts.into_iter().filter(|part| !part.is_empty());
+            command.env(name, parts.collect::<Vec<_>>().join(OsStr::new(separator)));
+            return;
+        }
+    }
+    command.args(["--config", &format!("build.rustflags=[\"{FUNCTION_ALIGNMENT}\"]")]);
 }
 
 /// Returns the directory of all products of the profile with which an executable was built:
@@ -550,6 +575,33 @@ mod tests {
         assert_eq!(error, FindError::Missing { name: "z".to_owned() });
         let error = find_bench(&[&messages[4..], &messages[4..]].concat().join("\n"), "x");
         assert_eq!(error, Err(FindError::InSeveralPackages { name: "x".to_owned() }));
+    }
+
+    #[test]
+    fn alignment_joins_other_flags() {
+        let aligned = |variables: &[(&str, &str)]| {
+            let mut command = Command::new("cargo");
+            let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
+            align_functions(&mut command, |name| find(name).map(|(_, flags)| flags.into()));
+            let text = |text: &OsStr| text.to_str().unwrap().to_owned();
+            let variables: Vec<(String, String)> = command
+                .get_envs()
+                .map(|(name, flags)| (text(name), text(flags.unwrap())))
+                .collect();
+            (variables, command.get_args().map(text).collect::<Vec<_>>())
+        };
+        let flag = FUNCTION_ALIGNMENT;
+        let config = ["--config".to_owned(), format!("build.rustflags=[\"{flag}\"]")];
+        assert_eq!(aligned(&[]), (Vec::new(), config.to_vec()));
+        let plain = ("RUSTFLAGS", "-g -Ctarget-cpu=native");
+        let encoded = ("CARGO_ENCODED_RUSTFLAGS", "-g\u{1f}--cfg=a");
+        for (variables, name, flags) in [
+            (&[plain][..], "RUSTFLAGS", format!("-g -Ctarget-cpu=native {flag}")),
+            (&[plain, encoded], "CARGO_ENCODED_RUSTFLAGS", format!("-g\u{1f}--cfg=a\u{1f}{flag}")),
+            (&[("CARGO_ENCODED_RUSTFLAGS", "")], "CARGO_ENCODED_RUSTFLAGS", flag.to_owned()),
+        ] {
+            assert_eq!(aligned(variables), (vec![(name.to_owned(), flags)], Vec::new()));
+        }
     }
 
     #[test]
