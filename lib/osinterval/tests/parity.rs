@@ -13,6 +13,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("periodic", include_str!("periodic.rs")),
     ("schedule", include_str!("../src/schedule.rs")),
     ("semantics", include_str!("semantics.rs")),
+    ("sleep", include_str!("sleep.rs")),
     ("syscalls", include_str!("syscalls.rs")),
     ("windows_timer", include_str!("../src/sys/windows_timer.rs")),
 ];

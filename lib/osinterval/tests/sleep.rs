@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use osinterval::{
-    Backend, IntervalGroup, Precision, Sleep, sleep, sleep_until, timeout, timeout_at,
+    Backend, IntervalGroup, Precision, Sleep, interval, sleep, sleep_until, timeout, timeout_at,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
@@ -340,6 +340,28 @@ fn runtime_shutdown_wakes_waiting_sleeps() {
         drop(orphans);
         drop(waker);
         assert_eq!(Arc::strong_count(&counter), 1, "a waker is kept");
+    }
+}
+
+/// tokio's timers panic at their first poll, not before.
+#[test]
+fn ended_runtime_creates_timers() {
+    for make in [current_thread_runtime, multi_thread_runtime] {
+        for was_used in [false, true] {
+            let runtime = make();
+            if was_used {
+                runtime.block_on(async { with_watchdog(sleep(us(20))).await });
+            }
+            let handle = runtime.handle().clone();
+            drop(runtime);
+            let _entered = handle.enter();
+            drop((interval(us(100)), IntervalGroup::new().unwrap()));
+            let ready =
+                pin!(timeout(HOUR, async { 5 })).poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(ready, Poll::Ready(Ok(5)));
+            let message = panic_message(|| poll(&mut sleep(us(20))));
+            assert!(message.contains("is its runtime shutting down?"), "{message}");
+        }
     }
 }
 

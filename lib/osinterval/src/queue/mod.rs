@@ -111,8 +111,13 @@ impl TimerQueue {
         } else {
             match (KernelTimers::new(), fallback) {
                 (Ok(timers), _) => Some(timers),
-                (Err(error), Fallback::Never) => return Err(error),
-                (Err(_), Fallback::TokioSleep) => {
+                (Err(error), fallback) => {
+                    if let Some(ended) = Self::ended(backend, resolution) {
+                        return Ok(ended);
+                    }
+                    if fallback == Fallback::Never {
+                        return Err(error);
+                    }
                     backend = Backend::TokioSleep;
                     None
                 }
@@ -125,6 +130,15 @@ impl TimerQueue {
         let is_single = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
         let can_pause = CAN_PAUSE && is_single;
         Ok(Self::with_timers(timers, backend, can_pause, resolution, precision))
+    }
+
+    /// Creates a queue that has ended, if the current runtime has shut down. tokio's timers can be
+    /// created then as well, and panic at their first poll, which does not come if the future of a
+    /// timeout is ready.
+    fn ended(backend: Backend, resolution: Duration) -> Option<Arc<Self>> {
+        Handle::try_current().ok()?;
+        let queue = Self::with_timers(None, backend, false, resolution, Precision::Os);
+        (!queue.has_driver()).then_some(queue)
     }
 
     fn with_timers(
