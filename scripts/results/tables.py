@@ -45,11 +45,12 @@ def machine_and_day(report):
 
 
 def readme_table(run):
-    """Returns the heading and some rows of the reference run, without marks, because the README has no notes on them."""
+    """Returns the answer, and the heading and some rows of the reference run, without marks, because the README has no notes on them."""
+    answer = run.report_output(REFERENCE).split("\n\n")[0]
     columns = ("--percentiles", "p50,p90,p99", "--columns", "percentiles,missed,cpu")
     lines = run.report_output(REFERENCE, "--quiet", *columns).splitlines()
     rows = {line.split()[0]: line.replace("*", " ") for line in lines if line}
-    return join_rows(*(rows[name] for name in ("subject", *README_SUBJECTS)))
+    return join_rows(answer, "", *(rows[name] for name in ("subject", *README_SUBJECTS)))
 
 
 def reference(run):

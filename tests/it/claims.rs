@@ -118,7 +118,11 @@ fn render_all(report: &Path) -> Vec<String> {
     for format in ["table", "markdown", "html", "card"] {
         let args = [Path::new("report"), report, Path::new("--format"), Path::new(format)];
         let text = Osjitter::new(args).without_width().run().exits(0).stdout;
-        texts.push(text);
+        // The title repeats the answer for readers who do not see the picture.
+        match text.split_once("</title>").filter(|_| format == "card") {
+            Some((_, seen)) => texts.push(seen.to_owned()),
+            None => texts.push(text),
+        }
     }
     texts
 }

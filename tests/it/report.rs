@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::osjitter::{Osjitter, Ran};
+use crate::workspace::root;
 
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/report.json");
 
@@ -192,4 +193,62 @@ fn names_of_formats_are_no_flags() {
     }
     let stderr = tip(&["report", report, "--nonsense"]);
     assert!(!stderr.contains("--format"), "{stderr}");
+}
+
+/// Returns the text of a page in the order of its elements.
+fn page_text(page: &str) -> String {
+    let body = &page[page.find("<body").expect("a body")..];
+    let (mut text, mut is_tag) = (String::new(), false);
+    for c in body.chars() {
+        match c {
+            '<' => is_tag = true,
+            '>' => is_tag = false,
+            c if !is_tag => text.push(c),
+            _ => {}
+        }
+    }
+    text
+}
+
+/// Returns the text of a picture from top to bottom.
+fn picture_text(svg: &str) -> String {
+    let document = roxmltree::Document::parse(svg).expect("XML");
+    let y = |node: &roxmltree::Node<'_, '_>| -> f64 {
+        node.attribute("y").and_then(|y| y.parse().ok()).expect("a position")
+    };
+    let mut texts: Vec<_> = document.descendants().filter(|n| n.has_tag_name("text")).collect();
+    texts.sort_by(|a, b| y(a).total_cmp(&y(b)));
+    texts.iter().filter_map(|text| text.text()).collect()
+}
+
+/// The answer, the verdict on the machine, the table and the notes have one order everywhere.
+#[test]
+fn formats_have_one_order() {
+    let file = root().join("results/2026-11-27-epyc-kvm-2cpu/report.json.gz");
+    if !file.exists() {
+        return; // A published package has no results.
+    }
+    let made = |format| report(&file).args(["--format", format]).run().exits(0).stdout;
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let answer = "os-interval-precise had the lowest p99 (7.27 us) and used 5.3 % of one core. The p99 of every other \
+                  ranked subject was at least 9.01 times";
+    let parts =
+        [answer, "Quiet machine", "1.02 ms", "imer slack of tokio-interval", "In the same rounds"];
+    let texts = [
+        ("table", made("table"), parts.len()),
+        ("markdown", made("markdown"), parts.len()),
+        ("html", page_text(&made("html")), parts.len()),
+        ("card", picture_text(&made("card")), 3),
+        ("README", readme, 3),
+    ];
+    for (name, text, count) in texts {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut rest = text.as_str();
+        for part in &parts[..count] {
+            let at = rest.find(part).unwrap_or_else(|| panic!("{name}: no {part:?} in {rest}"));
+            rest = &rest[at..];
+        }
+        let first = text.find(parts[0]).unwrap();
+        assert!(!text[..first].contains(parts[1]), "{name}: the answer comes first");
+    }
 }

@@ -24,19 +24,19 @@ pub fn text(reports: &[Report]) -> String {
 fn document(report: &Report) -> Document {
     let labels = labels(report);
     let mut document = Document::new();
-    document.title(match labels.shared.as_str() {
+    let ranking = Ranking::new(report);
+    document.title(summary::answer(&ranking));
+    if let Some((word, why)) = fitness::describe_report(report) {
+        document.paragraph(format!("{word}: {why}"));
+    }
+    document.section(match labels.shared.as_str() {
         "" => "Lateness".to_owned(),
         shared => format!("Lateness ({shared})"),
     });
-    let ranking = Ranking::new(report);
-    document.paragraph(summary::answer(&ranking));
-    if let Some((word, why)) = fitness::describe_report(report) {
-        document.notes([format!("{word}: {why}")]);
-    }
     document.table(table(report, &labels));
+    document.notes(notes(report));
     document.paragraph(summary::details(&ranking));
     why::add_diagnoses(&mut document, report);
-    document.notes(notes(report));
     if report.partial {
         document.warning("Interrupted: the values cover the time until then.");
     }

@@ -72,7 +72,7 @@ fn describe_subject(report: &Report, subject: &Subject, front: bool) -> String {
         Some(missed) => format!("; it missed {missed}{}", trust.remark(summary, "missed")),
     };
     let unbeaten = if front {
-        "; no other ranked subject was clearly better in one and not worse in the other"
+        "; no other ranked subject was clearly better in one and not clearly worse in the other"
     } else {
         ""
     };

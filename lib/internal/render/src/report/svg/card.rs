@@ -1,5 +1,5 @@
-//! The picture made for sharing: the answer, the most important subjects with bars of their
-//! lateness, the machine, and the shortest command. Its text is readable at a third of its size.
+//! The picture made for sharing: the answer, the verdict on the machine, the most important subjects
+//! with bars of their lateness, the machine, and the shortest command. Its text is readable at a third of its size.
 
 use cli::time::format_time;
 use cli::words::or_dash;
@@ -40,6 +40,7 @@ const COMMAND_SIZES: [TextSize; 3] = [size(32, 68, 2), size(26, 84, 3), size(22,
 const COLUMNS: [i32; 3] = [750, 950, RIGHT];
 const MIN_ROWS: i32 = 3;
 const MAX_ROWS: i32 = 5;
+const VERDICT_HEIGHT: i32 = 40;
 const HEADING_HEIGHT: i32 = 46;
 const ROW_HEIGHT: i32 = 55;
 const ROW_PX: u32 = 36;
@@ -54,7 +55,13 @@ pub(super) fn picture(ranking: &Ranking<'_>) -> Option<Picture> {
     let answer = summary::answer(ranking);
     Some(draw_sized("card", &answer, SIZE, |area| {
         let bottom = draw_origin(area, report)?;
-        let top = draw_answer(area, &answer)? + 20;
+        let mut top = draw_answer(area, &answer)? + 8;
+        if let Some(verdict) = fitness::brief(report) {
+            let small = (FONT, SMALL_PX).into_text_style(area);
+            area.draw_text(&verdict, &small, (LEFT, top))?;
+            top += VERDICT_HEIGHT;
+        }
+        top += 12;
         let max_rows = (bottom - top - HEADING_HEIGHT) / ROW_HEIGHT;
         let rows = rows(ranking, &measured, max_rows.clamp(MIN_ROWS, MAX_ROWS) as usize);
         draw_table(area, ranking, &rows, top)
@@ -157,18 +164,15 @@ fn late_at(subject: &Subject, key: &str) -> i64 {
     summary.map_or(0, |s| s.lateness_ns.percentile(key).unwrap_or(s.lateness_ns.max))
 }
 
-/// Writes the machine, the date, the verdict and the command at the bottom, and returns their upper
-/// edge.
+/// Writes the machine, the date and the command at the bottom, and returns their upper edge.
 fn draw_origin(area: &Area<'_>, report: &Report) -> DrawResult<i32> {
     let machine = report.host.cpu_model.as_deref().unwrap_or(&report.host.os);
     let date = report.started_utc.split('T').next().unwrap_or_default();
-    let facts = [Some(machine.to_owned()), Some(date.to_owned()), fitness::brief(report)];
-    let facts: Vec<String> = facts.into_iter().flatten().collect();
     let (px, lines) = command_lines(report);
     let line_height = px as i32 * 9 / 8;
     let top = SIZE.1 as i32 - 72 - line_height * lines.len() as i32;
     let small = (FONT, SMALL_PX).into_text_style(area);
-    area.draw_text(&facts.join(" · "), &small, (LEFT, top))?;
+    area.draw_text(&format!("{machine} · {date}"), &small, (LEFT, top))?;
     let code = ("monospace", px).into_text_style(area);
     for (line, n) in lines.iter().zip(0..) {
         area.draw_text(line, &code, (LEFT, top + 42 + n * line_height))?;
