@@ -81,19 +81,22 @@ use std::time::Duration;
 pub(crate) use loop_state::WatchedLoop;
 pub use overdue_tick::{OverdueTick, StackEnd, StackFrame};
 
-use loop_state::{LoopState, loops};
+use loop_state::{LoopState, loops, set_watcher};
 use stack_source::{DEFAULT_SIGNAL, StackSource, thread_name};
 
 /// The minimum time between two stacks of a process.
 const MIN_STACK_INTERVAL: Duration = Duration::from_secs(1);
 /// When the last stack of this process was requested.
 static LAST_STACK: Mutex<Option<tach::Instant>> = Mutex::new(None);
+/// Time between two checks if no loop runs.
+const MAX_SLEEP: Duration = Duration::from_secs(3_600);
 const MIN_THRESHOLD: Duration = Duration::from_millis(1);
 const MAX_THRESHOLD: Duration = Duration::from_secs(3_600);
 
 /// Watches the loops of all meters of this process, until it is dropped.
 ///
-/// It is a thread that wakes up once per threshold, and reads two words of each meter then.
+/// It is a thread that sleeps until a tick may be overdue, so it wakes up at most about once per
+/// threshold, and not at all while no loop runs.
 #[must_use = "the watch ends when it is dropped"]
 #[derive(Debug)]
 pub struct OverdueWatch {
@@ -185,9 +188,11 @@ impl OverdueWatch {
         let ended = Arc::clone(&has_ended);
         let builder = thread::Builder::new().name("tickmeter-watch".to_owned());
         let spawned = builder.spawn(move || {
+            set_watcher(Some(thread::current()));
             while !ended.load(Ordering::Acquire) {
                 thread::park_timeout(watcher.check_loops());
             }
+            set_watcher(None);
         });
         Ok(Self { has_ended, watcher: Some(spawned.map_err(WatchError::Os)?) })
     }
@@ -234,23 +239,27 @@ impl<F: FnMut(&OverdueTick)> Watcher<F> {
     fn check_loops(&mut self) -> Duration {
         let now = tach::Instant::now();
         let threshold_ns = self.threshold.as_nanos() as i64;
-        let mut until_overdue_ns = threshold_ns;
+        let mut until_check = MAX_SLEEP;
         let mut longest: Option<OverdueLoop> = None;
         for state in loops().iter() {
             let Some(due_ns) = state.next_due_ns() else { continue };
             let overdue_ns = state.ns_at(now).saturating_sub(due_ns);
             if overdue_ns < threshold_ns {
-                until_overdue_ns = until_overdue_ns.min(threshold_ns.saturating_sub(overdue_ns));
+                let until_overdue_ns = threshold_ns.saturating_sub(overdue_ns).cast_unsigned();
+                until_check = until_check.min(Duration::from_nanos(until_overdue_ns));
             } else if longest.as_ref().is_none_or(|longest| longest.overdue_ns < overdue_ns) {
                 longest = Some(OverdueLoop { state: Arc::clone(state), due_ns, overdue_ns });
             }
         }
-        if let Some(overdue) = longest
-            && is_stack_due(now)
-        {
-            self.report(&overdue);
+        if let Some(overdue) = longest {
+            let until_stack = time_until_stack(now);
+            if until_stack.is_zero() {
+                self.report(&overdue);
+            }
+            // Another tick may be overdue as well.
+            until_check = until_check.min(until_stack);
         }
-        Duration::from_nanos(until_overdue_ns.max(threshold_ns / 4).cast_unsigned())
+        until_check.max(self.threshold / 4)
     }
 
     /// Takes the stack of the thread that last ran a loop, and reports it unless the tick has come
@@ -287,14 +296,15 @@ impl<F: FnMut(&OverdueTick)> Watcher<F> {
     }
 }
 
-/// Returns whether a stack may be taken now, and if so, notes the time.
-fn is_stack_due(now: tach::Instant) -> bool {
+/// Returns the time until a stack may be taken. If that is now, notes the time of the stack.
+fn time_until_stack(now: tach::Instant) -> Duration {
     let mut last = LAST_STACK.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_due = last.is_none_or(|last| now.duration_since(last) >= MIN_STACK_INTERVAL);
-    if is_due {
+    let since_last = last.map_or(MIN_STACK_INTERVAL, |last| now.duration_since(last));
+    let until_stack = MIN_STACK_INTERVAL.saturating_sub(since_last);
+    if until_stack.is_zero() {
         *last = Some(now);
     }
-    is_due
+    until_stack
 }
 
 #[cfg(feature = "tracing")]

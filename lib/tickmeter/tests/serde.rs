@@ -28,6 +28,14 @@ fn snapshot_survives_json() {
 }
 
 #[test]
+fn snapshots_without_stacks_are_read() {
+    let snapshot = take_snapshot();
+    let mut stored = to_value(&snapshot).unwrap();
+    assert_eq!(stored.as_object_mut().unwrap().remove("stacks"), Some(json!(0)));
+    assert_eq!(from_value::<Snapshot>(stored).unwrap(), snapshot);
+}
+
+#[test]
 fn empty_histogram_survives_json() {
     let empty = Histogram::default();
     assert_eq!(from_value::<Histogram>(to_value(&empty).unwrap()).unwrap(), empty);

@@ -69,3 +69,40 @@ fn late_ticks_have_events() {
     assert!(counted <= 5 && events.len() <= 5, "{counted}");
     assert_eq!(meter.snapshot().late.len(), 5);
 }
+
+#[test]
+#[cfg(all(
+    feature = "stacks",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+fn overdue_ticks_have_events() {
+    use std::sync::mpsc::{Receiver, channel};
+    use tickmeter::stacks::OverdueWatch;
+
+    #[inline(never)]
+    fn hold_loop(reports: &Receiver<usize>) -> usize {
+        std::hint::black_box(reports.recv().unwrap())
+    }
+
+    const PERIOD: Duration = Duration::from_millis(1);
+    let recorder = EventRecorder::default();
+    // The watcher's thread has no subscriber of its own.
+    tracing::subscriber::set_global_default(recorder.clone()).unwrap();
+    let (report, reports) = channel();
+    let watch = OverdueWatch::start(PERIOD, move |tick| report.send(tick.frames.len()).unwrap());
+    let _watch = watch.unwrap();
+    let mut meter = Meter::register_with("held", PERIOD, Duration::from_secs(3_600)).unwrap();
+    // A busy machine may not let this thread answer in time.
+    while {
+        meter.tick(Instant::now());
+        hold_loop(&reports) == 0
+    } {}
+    let events = recorder.0.lock().unwrap();
+    let event = &events.last().unwrap().0;
+    assert_eq!((&*event["message"], &*event["meter"]), ("overdue tick", "\"held\""));
+    assert!(event["overdue_ns"].parse::<u64>().unwrap() >= 1_000_000);
+    assert_eq!(event["is_working"], "true");
+    assert!(event["thread_id"].parse::<u32>().is_ok() && event.contains_key("thread_name"));
+    assert!(event["stack"].contains("hold_loop ← "), "{}", event["stack"]);
+}

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
 
 use super::stack_source::current_thread;
 use crate::layout::at;
@@ -14,6 +15,21 @@ static LOOPS: Mutex<Vec<Arc<LoopState>>> = Mutex::new(Vec::new());
 
 pub(super) fn loops() -> MutexGuard<'static, Vec<Arc<LoopState>>> {
     LOOPS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The thread that watches the loops.
+static WATCHER: Mutex<Option<Thread>> = Mutex::new(None);
+
+pub(super) fn set_watcher(watcher: Option<Thread>) {
+    *WATCHER.lock().unwrap_or_else(PoisonError::into_inner) = watcher;
+}
+
+/// Wakes the watcher, because a tick is due earlier than it may expect.
+#[cold]
+fn wake_watcher() {
+    if let Some(watcher) = &*WATCHER.lock().unwrap_or_else(PoisonError::into_inner) {
+        watcher.unpark();
+    }
 }
 
 /// The bit of [`LoopState::runner`] that is set while the loop's work is not done.
@@ -105,14 +121,19 @@ impl WatchedLoop {
     pub(crate) fn set_period(&self, period_ns: u64) {
         let period_ns = i64::try_from(period_ns).unwrap_or(NEVER_NS);
         self.0.period_ns.store(period_ns, Ordering::Relaxed);
+        wake_watcher();
     }
 
     /// Publishes a wake-up, after which this thread works.
     #[inline]
     pub(crate) fn wake(&self, woke_ns: i64) {
         let period_ns = self.0.period_ns.load(Ordering::Relaxed);
+        let is_first = self.0.due_ns.load(Ordering::Relaxed) == NEVER_NS;
         self.0.runner.store(u64::from(thread_id()) | IS_WORKING, Ordering::Relaxed);
         self.0.due_ns.store(woke_ns.saturating_add(period_ns), Ordering::Release);
+        if is_first {
+            wake_watcher();
+        }
     }
 
     /// Publishes that this thread runs the loop, which waits for its next tick.
