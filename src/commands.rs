@@ -195,7 +195,8 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let book = fs::read_dir(root.join("docs/src"))
             .expect("the book")
-            .map(|entry| entry.expect("a page").path());
+            .map(|entry| entry.expect("a page").path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "md"));
         let pages = book.chain([root.join("README.md")]);
         pages
             .map(|page| (page.display().to_string(), fs::read_to_string(&page).expect("a page")))
