@@ -373,6 +373,8 @@ fn invalid_arguments_write_nothing() {
         (&["--plan", "plan.toml"], "plan.toml:2:1: unknown field `subjekt`"),
         (&["--plan", "newer.json"], "schema \"osjitter.report/99\" is not known"),
         (&["--timer-slack", "-1us"], "'--timer-slack <DURATION>': \"-1us\" is negative"),
+        #[cfg(target_os = "linux")]
+        (&["--timer-slack", "0s"], "cannot set the timer slack to 0ns: the kernel made "),
         (&["--instances", "0"], "at least 1"),
         (&["--instances", "100001"], "1 to 100000"),
         (&["--plan", "no-such-file.toml"], "the plan: cannot read"),

@@ -59,6 +59,11 @@ impl Settings {
             let slack_ns = to_ns(slack);
             let from = os::timer_slack_ns().map_or_else(unknown, format_exact_ns);
             os::set_timer_slack_ns(slack_ns).map_err(TuningError::TimerSlack)?;
+            let actual_ns = os::timer_slack_ns();
+            if let Some(actual_ns) = actual_ns.filter(|actual_ns| *actual_ns != slack_ns) {
+                let [requested, actual] = [slack_ns, actual_ns].map(format_exact_ns);
+                return Err(TuningError::OtherTimerSlack { requested, actual });
+            }
             record("timer slack of the measuring thread", from, format_exact_ns(slack_ns));
         }
         if self.mlock {
