@@ -174,7 +174,10 @@ pub fn bind(cpus: &[usize]) -> io::Result<()> {
 
 /// Returns the timer slack of the calling thread.
 pub fn timer_slack_ns() -> Option<u64> {
-    rustix::thread::current_timer_slack().ok()
+    // `prctl` of libc and of rustix returns an `int`, which a slack of seconds exceeds.
+    // SAFETY: the call takes no pointer, and ignores the arguments after the first.
+    let slack_ns = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) };
+    u64::try_from(slack_ns).ok()
 }
 
 /// Sets the timer slack of the calling thread. Threads that it starts later inherit it.
@@ -394,5 +397,15 @@ mod tests {
         let offsets = ClockOffsets { monotonic_ns: -2_750_000_000, boottime_ns: 7_200_000_000_000 };
         assert_eq!(ClockOffsets::parse(text), offsets);
         assert_eq!(ClockOffsets::parse("monotonic 1\n"), ClockOffsets::default());
+    }
+
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn long_timer_slack_is_exact() {
+        let slack_ns =
+            |ns: u64| std::thread::spawn(move || set_timer_slack_ns(ns).map(|()| timer_slack_ns()));
+        for ns in [1, 50_000, 3_000_000_000, 1 << 32, 3_600_000_000_000] {
+            assert_eq!(slack_ns(ns).join().unwrap().unwrap(), Some(ns));
+        }
     }
 }
