@@ -11,11 +11,12 @@ pub fn format_amount(value: f64, unit: &str) -> String {
     };
     match unit {
         _ if value == 0.0 => with_unit("0".to_owned()),
-        "ns" => format_fractional_time(value),
+        // A smaller time would have no digit.
+        "ns" if size >= 0.01 => format_fractional_time(value),
         "bytes" if size >= 1024.0 * 1024.0 => format!("{:.1} MiB", value / 1024.0 / 1024.0),
         "bytes" => format!("{value:.0} bytes"),
         "instructions" if size >= 1e6 => format!("{:.2} M instructions", value / 1e6),
-        _ if size < 1e-6 => with_unit(format!("{value:.2e}")),
+        _ if !(1e-6..1e15).contains(&size) => with_unit(format!("{value:.2e}")),
         _ if size >= 100.0 => with_unit(format!("{value:.0}")),
         _ => {
             with_unit(format!("{value:.*}", (2.0 - size.log10().floor()).clamp(0.0, 12.0) as usize))
@@ -55,6 +56,9 @@ mod tests {
             (0.0, "ns", "0 ns"),
             (123_456.7, "MB/s", "123457 MB/s"),
             (400.0, "ns", "400 ns"),
+            (0.31, "ns", "0.31 ns"),
+            (0.002, "ns", "0.00200 ns"),
+            (4.0e15, "J", "4.00e15 J"),
         ] {
             assert_eq!(format_amount(value, unit), expected);
         }
