@@ -363,3 +363,31 @@ fn threads_without_a_period_are_partners() {
     assert!(error.contains(&remedy) && !error.contains("--force"), "{error}");
     Osjitter::new(["report", &timed, &untimed]).run().exits(0);
 }
+
+/// Advice about a tool that the user does not have helps nobody.
+#[test]
+fn warnings_advise_about_their_tool() {
+    const TOOLS: [&str; 8] = [
+        "cyclictest",
+        "jitterdebugger",
+        "oslat",
+        "rtla",
+        "hwlatdetect",
+        "bpftrace",
+        "vegeta",
+        "xenomai",
+    ];
+    let mut with_advice = 0;
+    for name in FIXTURES.into_iter().chain(["hwlatdetect.txt"]) {
+        let report = imported(name);
+        let is_foreign = |tool: &&str| !name.starts_with(tool);
+        for warning in report["warnings"].as_array().unwrap() {
+            let text = format!("{} {}", warning["message"], warning["hint"]).to_lowercase();
+            let named = TOOLS.iter().filter(|tool| is_foreign(tool));
+            let named: Vec<_> = named.filter(|tool| text.contains(**tool)).collect();
+            assert!(named.is_empty(), "{name}: {named:?} in {text}");
+            with_advice += usize::from(text.contains("with -n, "));
+        }
+    }
+    assert!(with_advice > 0, "cyclictest has an option for ns");
+}

@@ -6,8 +6,12 @@ const MAX_NAME_BYTES: usize = 64;
 /// Number of names of which `written` is a part that are suggested.
 const MAX_LONGER_NAMES: usize = 3;
 
+/// Length of a beginning of a name that is not taken for a coincidence.
+const MIN_BEGINNING: usize = 3;
+
 /// Returns the names whose edit distance from `written` is at most a quarter of its characters, and
-/// at most three. Without such a name, returns the first ones of which it is a word.
+/// at most three. Without such a name, returns the first ones of which it is a word, or else the
+/// beginning of one.
 pub fn find_similar<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let names: Vec<&str> = names.into_iter().collect();
     let max_distance = (written.chars().count() / 4).clamp(1, 3);
@@ -20,7 +24,12 @@ pub fn find_similar<'a>(written: &str, names: impl IntoIterator<Item = &'a str>)
         return near;
     }
     let is_word = |name: &&str| name.split('-').any(|word| word == written);
-    names.into_iter().filter(is_word).take(MAX_LONGER_NAMES).collect()
+    let longer: Vec<&str> = names.iter().copied().filter(is_word).take(MAX_LONGER_NAMES).collect();
+    if !longer.is_empty() || written.len() < MIN_BEGINNING {
+        return longer;
+    }
+    let begins = |name: &&str| name.split('-').any(|word| word.starts_with(written));
+    names.into_iter().filter(begins).take(MAX_LONGER_NAMES).collect()
 }
 
 /// Formats `did you mean a or b? `, or an empty string if no name is similar.
@@ -46,6 +55,8 @@ mod tests {
             did_you_mean("end", ["end-1", "the-end", "ended-x", "end-2", "end-3"]),
             "did you mean end-1, the-end or end-2? "
         );
+        assert_eq!(did_you_mean("per", names), "did you mean period? ");
+        assert_eq!(did_you_mean("pe", names), "");
         assert_eq!(did_you_mean("colour", names), "");
         assert_eq!(did_you_mean(&"ticks".repeat(1000), names), "");
     }

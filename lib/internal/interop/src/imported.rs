@@ -226,11 +226,15 @@ pub(super) fn unknown_period(source: &str) -> Warning {
 }
 
 pub(super) fn rounded(tool: &str, step: &str, direction: &str) -> Warning {
+    let remedy = match tool {
+        "cyclictest" | "jitterdebugger" => format!("; with -N, {tool} counts in ns"),
+        _ => String::new(),
+    };
     warning(
         "import-rounded",
         format!(
             "{tool} counts in whole {step}, {direction}: percentiles are made from those bins."
         ),
-        "Differences below one step mean nothing; cyclictest and jitterdebugger count in ns with -N.",
+        &format!("Differences below one step mean nothing{remedy}."),
     )
 }
