@@ -12,7 +12,7 @@ const TICKS_PER_MESSAGE: u64 = 50;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let period = Duration::from_millis(10);
-    let _watch = OverdueWatch::start(period, |tick| eprintln!("{tick}\n"))?;
+    let _watch = OverdueWatch::start(period / 2, |tick| eprintln!("{tick}\n"))?;
     let meter = Meter::register("control-loop", period)?;
     let mut interval = meter.wrap(tokio::time::interval(period));
     let message = "order 4711 of 3 items;".repeat(1_000_000);

@@ -242,8 +242,9 @@ impl<F: FnMut(&OverdueTick)> Watcher<F> {
         let mut until_check = MAX_SLEEP;
         let mut longest: Option<OverdueLoop> = None;
         for state in loops().iter() {
-            let Some(due_ns) = state.next_due_ns() else { continue };
-            let overdue_ns = state.ns_at(now).saturating_sub(due_ns);
+            let now_ns = state.ns_at(now);
+            let Some(due_ns) = state.next_due_ns(now_ns) else { continue };
+            let overdue_ns = now_ns.saturating_sub(due_ns);
             if overdue_ns < threshold_ns {
                 let until_overdue_ns = threshold_ns.saturating_sub(overdue_ns).cast_unsigned();
                 until_check = until_check.min(Duration::from_nanos(until_overdue_ns));

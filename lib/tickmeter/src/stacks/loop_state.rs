@@ -67,12 +67,15 @@ impl LoopState {
         i64::try_from(now.duration_since(self.start).as_nanos()).unwrap_or(NEVER_NS)
     }
 
-    /// Returns when the next tick is due; `None` before the first one, and if a stack was already
-    /// requested for it.
-    pub(super) fn next_due_ns(&self) -> Option<i64> {
+    /// Returns when the next tick without a requested stack is due at the earliest; `None` before the
+    /// first tick.
+    pub(super) fn next_due_ns(&self, now_ns: i64) -> Option<i64> {
         let due_ns = self.due_ns.load(Ordering::Acquire);
-        let is_requested = due_ns == self.requested_due_ns.load(Ordering::Relaxed);
-        (due_ns != NEVER_NS && !is_requested).then_some(due_ns)
+        if due_ns == self.requested_due_ns.load(Ordering::Relaxed) && due_ns != NEVER_NS {
+            // The loop may wake up now, and is due a period later then.
+            return Some(now_ns.saturating_add(self.period_ns.load(Ordering::Relaxed)));
+        }
+        (due_ns != NEVER_NS).then_some(due_ns)
     }
 
     pub(super) fn mark_requested(&self, due_ns: i64) {
@@ -184,13 +187,13 @@ mod tests {
     #[test]
     fn ticks_are_due_after_wakeups() {
         let watched = watched_loop();
-        assert_eq!(watched.0.next_due_ns(), None);
+        assert_eq!(watched.0.next_due_ns(0), None);
         watched.wake(500);
-        assert_eq!(watched.0.next_due_ns(), Some(1_500));
+        assert_eq!(watched.0.next_due_ns(1_600), Some(1_500));
         watched.0.mark_requested(1_500);
-        assert_eq!(watched.0.next_due_ns(), None);
-        watched.wake(4_000);
-        assert_eq!(watched.0.next_due_ns(), Some(5_000));
+        assert_eq!(watched.0.next_due_ns(3_000), Some(4_000));
+        watched.wake(3_500);
+        assert_eq!(watched.0.next_due_ns(3_600), Some(4_500));
     }
 
     #[test]

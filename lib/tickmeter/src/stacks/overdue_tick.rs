@@ -75,16 +75,28 @@ impl OverdueTick {
     /// the watcher, not on one with a loop.
     #[must_use]
     pub fn functions(&self) -> Vec<String> {
-        let mut functions = Vec::new();
+        self.named_stack().functions
+    }
+
+    fn named_stack(&self) -> NamedStack {
+        let mut stack = NamedStack { functions: Vec::new(), unnamed_frames: 0 };
         for frame in &self.frames {
             let named = self.symbols.functions(frame);
             if named.is_empty() {
-                functions.push(frame.to_string());
+                stack.unnamed_frames += 1;
+                stack.functions.push(frame.to_string());
             }
-            functions.extend(named);
+            stack.functions.extend(named);
         }
-        functions
+        stack
     }
+}
+
+/// The functions on a stack.
+struct NamedStack {
+    functions: Vec<String>,
+    /// Number of frames without a name.
+    unnamed_frames: usize,
 }
 
 impl fmt::Display for OverdueTick {
@@ -96,8 +108,13 @@ impl fmt::Display for OverdueTick {
         if let Some(name) = &self.thread_name {
             write!(f, " ({name})")?;
         }
-        for function in self.functions() {
+        let NamedStack { functions, unnamed_frames } = self.named_stack();
+        for function in functions {
             write!(f, "\n  {function}")?;
+        }
+        if unnamed_frames * 2 > self.frames.len() {
+            let setting = "strip = \"debuginfo\" in the cargo profile keeps the symbols";
+            write!(f, "\n  (most functions have no name: {setting})")?;
         }
         if *end == StackEnd::Complete { Ok(()) } else { write!(f, "\n  ({end})") }
     }
@@ -132,5 +149,39 @@ impl fmt::Display for StackEnd {
                 "no stack: the program has installed another handler of the signal"
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_names_have_a_remedy() {
+        let frame = |module: Option<&str>| StackFrame {
+            address: 0x7f00,
+            module: module.map(str::to_owned),
+            offset: 0x10,
+            inode: 0,
+        };
+        let tick = OverdueTick {
+            meter: "control-loop".to_owned(),
+            overdue: Duration::from_micros(20_000),
+            is_working: false,
+            thread_id: 7,
+            thread_name: Some("worker".to_owned()),
+            frames: vec![frame(Some("/srv/service")), frame(None)],
+            end: StackEnd::NoTables,
+            symbols: Arc::default(),
+        };
+        let expected = "\
+control-loop: a tick is overdue by 20.0ms, the loop is waiting for its tick, in thread 7 (worker)
+  service+0x10
+  0x7f00
+  (most functions have no name: strip = \"debuginfo\" in the cargo profile keeps the symbols)
+  (the outer callers are unknown: this code has no unwinding tables, which -C force-unwind-tables=yes \
+            adds, or -fasynchronous-unwind-tables of a C compiler)";
+        assert_eq!(tick.to_string(), expected);
+        assert_eq!(tick.functions(), ["service+0x10", "0x7f00"]);
     }
 }

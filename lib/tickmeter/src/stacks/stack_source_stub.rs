@@ -19,7 +19,7 @@ pub(super) struct StackCopy {
     pub(super) age: Duration,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Symbols;
 
 impl StackSource {
