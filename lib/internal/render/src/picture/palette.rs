@@ -134,22 +134,28 @@ impl Signs {
         self.slots.values().any(|other| *other == slot)
     }
 
+    /// Whether a series of this colour has the same shape or the same dash.
+    fn shares_look(&self, (colour, form): Slot) -> bool {
+        let look = |form: usize| (form % SHAPES.len(), form / SHAPES.len());
+        let (shape, dash) = look(form);
+        let mut same_colour = self.slots.values().filter(|(taken, _)| *taken == colour);
+        same_colour.any(|(_, taken)| look(*taken).0 == shape || look(*taken).1 == dash)
+    }
+
     /// Returns the first slot, starting with this one, with an unused colour; if all colours are
-    /// used, the first unused slot.
+    /// used, the first with an unused shape and dash of its colour, because not every picture has
+    /// both; otherwise the first unused slot.
     fn find_free(&self, (colour, form): Slot) -> Slot {
         for colour in cycle(colour, COLOURS.len()) {
             if self.slots.values().all(|(taken, _)| *taken != colour) {
                 return (colour, form);
             }
         }
-        for form in cycle(form, FORMS) {
-            for colour in cycle(colour, COLOURS.len()) {
-                if !self.is_taken((colour, form)) {
-                    return (colour, form);
-                }
-            }
-        }
-        (colour, form)
+        let slots = || {
+            cycle(form, FORMS).flat_map(|form| cycle(colour, COLOURS.len()).map(move |c| (c, form)))
+        };
+        let free = slots().find(|slot| !self.shares_look(*slot));
+        free.or_else(|| slots().find(|slot| !self.is_taken(*slot))).unwrap_or((colour, form))
     }
 }
 
@@ -224,6 +230,16 @@ mod tests {
             ("os-interval-delay", 0),
             ("x", 0),
         ]);
+        // Up to three series of a colour differ in shape and in dash.
+        let many: Vec<(&str, usize)> =
+            threads.iter().take(24).map(|name| (name.as_str(), 0)).collect();
+        let signs = Signs::from_names(many.iter().copied());
+        let marks: BTreeSet<(Rgb, u8)> = many
+            .iter()
+            .map(|(name, _)| signs.sign(name, 0))
+            .map(|s| (s.colour, s.shape as u8))
+            .collect();
+        assert_eq!(marks.len(), 24);
         // Colours repeat only when all are used.
         let few: Vec<(&str, usize)> =
             threads.iter().take(8).map(|name| (name.as_str(), 0)).collect();

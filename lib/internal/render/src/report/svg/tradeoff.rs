@@ -151,8 +151,18 @@ fn draw_chart(
     draw_fronts(area, &points, &pixel)?;
     draw_points(area, signed, &pixel)?;
     let is_named = |p: &&Point| !has_legend || p.front || p.control;
-    let named: Vec<&Point> = points.into_iter().filter(is_named).collect();
+    let mut named: Vec<Point> = points.into_iter().filter(is_named).cloned().collect();
+    if caption.is_some() {
+        // The caption states the period.
+        named.iter_mut().for_each(|point| point.name = name_without_period(&point.name));
+    }
     draw_names(area, &named, pixel(costs.start, late.end).1, &pixel)
+}
+
+/// Returns a label such as `name@1ms/thread-0` without its period.
+fn name_without_period(name: &str) -> String {
+    let Some((name, rest)) = name.split_once('@') else { return name.to_owned() };
+    rest.find('/').map_or_else(|| name.to_owned(), |end| format!("{name}{}", &rest[end..]))
 }
 
 /// Converts coordinates of a chart to pixels.
@@ -205,7 +215,7 @@ fn draw_intervals(area: &Area<'_>, point: &Point, sign: Sign, pixel: ToPixel<'_>
 }
 
 /// Draws the names next to the marks and below `top`, with a line to those that are far away.
-fn draw_names(area: &Area<'_>, points: &[&Point], top: i32, pixel: ToPixel<'_>) -> DrawResult {
+fn draw_names(area: &Area<'_>, points: &[Point], top: i32, pixel: ToPixel<'_>) -> DrawResult {
     let markers: Vec<Marker> = points.iter().map(|p| marker(p, pixel)).collect();
     let (width, height) = area.dim_in_pixel();
     // Above the labels of the axis.
