@@ -2,6 +2,8 @@
 //! another metric?
 
 mod bench_build;
+#[cfg(test)]
+mod false_alarms;
 mod old_criterion;
 pub mod programs;
 mod same_program;
@@ -377,16 +379,7 @@ impl RunComparison {
         }
 
         let deadline = self.screen.map(|mut screen| screen.start_test());
-        let mut looks = RunLooks {
-            plan,
-            deadline,
-            started,
-            stretch: Stretch { pairs: 0, started: now() },
-            max_time: self.max_time,
-            taken: 0,
-            decided: vec![None; plan.metrics.len()],
-            is_time_over: false,
-        };
+        let mut looks = RunLooks::new(plan, deadline, self.max_time, started);
         let progress = Progress::new(plan.expected_pairs as u64, gate.quiet);
         let quiet = gate.quiet;
         let runs =
@@ -623,7 +616,25 @@ struct Stretch {
     started: Instant,
 }
 
-impl RunLooks<'_> {
+impl<'a> RunLooks<'a> {
+    fn new(
+        plan: &'a MetricPlan,
+        deadline: Option<ScreenDeadline>,
+        max_time: Option<Duration>,
+        started: Instant,
+    ) -> Self {
+        RunLooks {
+            plan,
+            deadline,
+            started,
+            stretch: Stretch { pairs: 0, started: now() },
+            max_time,
+            taken: 0,
+            decided: vec![None; plan.metrics.len()],
+            is_time_over: false,
+        }
+    }
+
     /// Looks at the pairs if a look is due, and returns whether the runs end with them.
     fn end_with(&mut self, runs: &CollectedRuns) -> bool {
         let pairs = runs.pairs;
