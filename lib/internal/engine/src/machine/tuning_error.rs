@@ -33,7 +33,7 @@ pub enum TuningError {
     #[error("cannot set the timer slack: {0}; nothing was run")]
     TimerSlack(#[source] io::Error),
     #[error(
-        "cannot set the timer slack to {requested}: the kernel made {actual} of it, since 0 stands for the default and real-time threads have none; nothing was run"
+        "cannot set the timer slack to {requested}: the kernel made {actual} of it, since 0 means the default and real-time threads have none; nothing was run"
     )]
     OtherTimerSlack { requested: String, actual: String },
     #[error(
