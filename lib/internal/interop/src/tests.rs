@@ -234,12 +234,22 @@ fn open_last_lines_are_named() {
 }
 
 #[test]
-fn prefixed_logs_are_read() {
-    let log = include_str!("../../../../tests/fixtures/formats/java-2.2.2.hlog");
-    let expected = parse(log).unwrap().subjects;
-    for prefix in ["2026-11-28T10:00:00.123Z app[1]: ", "app-1  | ", "INFO\t"] {
-        let lines: Vec<String> = log.lines().map(|line| format!("{prefix}{line}\n")).collect();
-        assert_eq!(parse(&lines.concat()).unwrap().subjects, expected, "{prefix}");
+fn prefixed_texts_are_read() {
+    for text in [
+        include_str!("../../../../tests/fixtures/formats/java-2.2.2.hlog"),
+        include_str!("../../../../tests/fixtures/formats/c-0.11.8-csv.hgrm"),
+    ] {
+        let expected = parse(text).unwrap().subjects;
+        for prefix in [
+            "2026-11-28T10:00:00.123Z app[1]: ",
+            "app-1  | ",
+            "INFO\t",
+            "12:30 [main] a.B - ",
+            "-- ",
+        ] {
+            let lines: Vec<String> = text.lines().map(|line| format!("{prefix}{line}\n")).collect();
+            assert_eq!(parse(&lines.concat()).unwrap().subjects, expected, "{prefix}");
+        }
     }
 }
 

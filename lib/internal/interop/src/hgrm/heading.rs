@@ -94,7 +94,7 @@ impl Heading {
             }
             // Such words are those of a log.
             let is_first_other = content == Content::Other && contents.is_empty();
-            if is_first_other || !name.contains(char::is_alphanumeric) {
+            if is_first_other || !name.starts_with(char::is_alphanumeric) {
                 return None;
             }
             contents.push(content);
