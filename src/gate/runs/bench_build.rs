@@ -6,7 +6,7 @@
 //! one would move its data. The same source thus gives the same program, except for these paths.
 //!
 //! Source that differs gives functions of other lengths, which would move all functions behind them.
-//! Where a loop begins in its cache line decides how fast it is, so functions that nobody changed would
+//! Where a loop begins in its cache line decides how fast it is, so functions without a change would
 //! become faster or slower. Therefore each function begins at a cache line ([`FUNCTION_ALIGNMENT`]).
 
 use std::ffi::{OsStr, OsString};

@@ -121,7 +121,7 @@ impl StackSignal {
     ///
     /// # Errors
     /// Returns an error if the thread has ended, does not run the handler in time, or would run the
-    /// handler of somebody else.
+    /// handler of other code.
     pub(super) fn copy_stack(&mut self, thread: u32) -> Result<StackCopy, StackEnd> {
         if !matches!(current_handler(self.signal), Ok(Handler::Ours)) {
             return Err(StackEnd::SignalTaken);

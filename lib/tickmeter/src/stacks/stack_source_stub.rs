@@ -1,4 +1,4 @@
-//! Stands in for the stacks of threads on systems for which they are not implemented.
+//! Replaces the stacks of threads on systems for which they are not implemented.
 
 use std::sync::Arc;
 use std::time::Duration;
