@@ -99,7 +99,7 @@ impl<'a> MappedRange<'a> {
     }
 }
 
-/// The unwinding tables of a module, read from its memory.
+/// The unwinding tables of a module, and where they are, from its memory.
 #[derive(Debug)]
 struct LoadedTables {
     /// Difference between an address of this process and that in the file.

@@ -38,7 +38,7 @@ const IS_WORKING: u64 = 1 << 32;
 /// A time that no loop reaches.
 const NEVER_NS: i64 = i64::MAX;
 
-/// State that a loop publishes. Its times are nanoseconds since `start`.
+/// The published state of a loop. Its times are nanoseconds since `start`.
 #[derive(Debug)]
 pub(super) struct LoopState {
     pub(super) name: String,

@@ -120,8 +120,8 @@ impl StackSignal {
     /// Copies the stack of a thread of this process.
     ///
     /// # Errors
-    /// Returns an error if the thread has ended, does not run the handler in time, or would run the
-    /// handler of other code.
+    /// Returns an error if the thread has ended, does not run the handler in time, or would run
+    /// another handler.
     pub(super) fn copy_stack(&mut self, thread: u32) -> Result<StackCopy, StackEnd> {
         if !matches!(current_handler(self.signal), Ok(Handler::Ours)) {
             return Err(StackEnd::SignalTaken);

@@ -1,4 +1,4 @@
-//! Replaces the stacks of threads on systems for which they are not implemented.
+//! A source of stacks that is never available, for the systems without an implementation.
 
 use std::sync::Arc;
 use std::time::Duration;
