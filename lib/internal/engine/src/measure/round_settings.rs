@@ -1,8 +1,9 @@
 //! The settings with which a round has to run, which are verified after it.
 //!
 //! Another program, an administrator or the kernel can change them at any time: `taskset -a`, a
-//! cpuset, `chrt`, a daemon that sets the governor, or a counter that the kernel no longer trusts. A
-//! round with other settings than those of the report is not evidence about them, so it is excluded.
+//! cpuset, a CPU quota, `chrt`, a daemon that sets the governor, or a counter that the kernel no
+//! longer trusts. A round with other settings than those of the report is not evidence about them,
+//! so it is excluded.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -86,6 +87,7 @@ impl RoundSettings {
         compare("nice value", nice(self), nice(now));
         let slack = |settings: &Self| settings.thread.timer_slack_ns.map(format_exact_ns);
         compare("timer slack", slack(self), slack(now));
+        compare("CPU quota", format_quota(&self.thread), format_quota(&now.thread));
         if self.has_locked_memory {
             let memory = |is_locked| Some(if is_locked { "locked" } else { "pageable" }.to_owned());
             compare("memory", memory(true), memory(now.has_locked_memory));
@@ -97,6 +99,14 @@ impl RoundSettings {
         };
         compare("CPU governor", governors(self), governors(now));
         changes
+    }
+}
+
+/// Formats the CPU quota of the control group, if it is known.
+fn format_quota(thread: &ThreadSettings) -> Option<String> {
+    match thread.quota_cpus {
+        Some(cpus) => Some(format!("{cpus} CPUs")),
+        None => thread.has_quota.filter(|has_quota| !has_quota).map(|_| "none".to_owned()),
     }
 }
 
@@ -123,6 +133,7 @@ mod tests {
             sched: Some("fifo:50".to_owned()),
             nice: Some(0),
             timer_slack_ns: Some(50_000),
+            has_quota: Some(false),
             ..ThreadSettings::default()
         };
         let expected = RoundSettings {
@@ -137,6 +148,8 @@ mod tests {
             sched: Some("other".to_owned()),
             nice: Some(10),
             timer_slack_ns: Some(1),
+            has_quota: Some(true),
+            quota_cpus: Some(0.5),
             ..ThreadSettings::default()
         };
         let now = RoundSettings {
@@ -157,6 +170,7 @@ mod tests {
                 "scheduling class: fifo:50 -> other",
                 "nice value: 0 -> 10",
                 "timer slack: 50us -> 1ns",
+                "CPU quota: none -> 0.5 CPUs",
                 "memory: locked -> pageable",
                 "clock source: tsc -> hpet",
                 "CPU governor: performance -> performance, powersave",
