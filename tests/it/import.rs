@@ -364,7 +364,7 @@ fn threads_without_a_period_are_partners() {
     Osjitter::new(["report", &timed, &untimed]).run().exits(0);
 }
 
-/// Advice about a tool that the user does not have is of no use.
+/// The user may not have any other tool.
 #[test]
 fn warnings_advise_about_their_tool() {
     const TOOLS: [&str; 8] = [
