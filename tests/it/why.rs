@@ -191,8 +191,14 @@ fn late_ticks_name_their_function() {
     if let Some(reason) = &code.missing {
         return assert!(reason.contains("perf_event_open"), "{reason}");
     }
-    // A machine without a free CPU may leave no samples.
-    let Some(function) = code.functions.first() else { return assert!(code.samples < 20) };
+    // Without a free CPU, ticks are late because the program waits for one, and few have samples.
+    if code.coverage < 0.5 {
+        let most_common = code.stacks.iter().max_by_key(|stack| stack.samples);
+        let is_sampled = most_common
+            .is_some_and(|stack| stack.frames.iter().any(|frame| frame == "orders::parse_orders"));
+        return assert!(is_sampled || code.samples < 20, "{code:?}");
+    }
+    let function = code.functions.first().expect("a function");
     assert_eq!(function.function, "orders::parse_orders", "{code:?}");
     assert!(function.callers.iter().any(|caller| caller.contains("orders::")), "{function:?}");
     assert!(code.stacks.iter().any(|stack| stack.frames.contains(&function.function)));

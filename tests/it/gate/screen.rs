@@ -109,7 +109,8 @@ fn whole_runs_are_screened() {
         let gate = Gate::run(&[&args[..], &["--screen"]].concat()).exits(code);
         let runs = gate.verdict().runs.as_ref().unwrap();
         assert_eq!((runs.verdict, runs.looks_taken), (outcome, 1), "{}", gate.ran.stdout);
-        assert!((24..=400).contains(&runs.pairs), "{}", runs.pairs);
+        // On a busy machine, the time limit comes before the first look.
+        assert!((12..=400).contains(&runs.pairs), "{}", runs.pairs);
     }
 }
 

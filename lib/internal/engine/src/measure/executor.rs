@@ -235,9 +235,9 @@ mod tests {
             // Set-up and tear-down are equal in both rounds, so a difference is due to the ticks. One
             // allocation for all ticks is not: tokio makes it when a stall has made so many ticks
             // ready that the task has to yield. The counters of the machine are files whose length
-            // may need another one.
-            let (few, many) = (allocations(entry, 10), allocations(entry, 500));
-            assert!(many.abs_diff(few) <= 2, "{} allocates while it ticks", entry.name);
+            // may need another one. A busy machine has several stalls in some rounds.
+            let is_free = || allocations(entry, 500).abs_diff(allocations(entry, 10)) <= 2;
+            assert!((0..20).any(|_| is_free()), "{} allocates while it ticks", entry.name);
         }
     }
 }
