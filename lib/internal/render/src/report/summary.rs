@@ -62,19 +62,25 @@ fn report_sentences(ranking: &Ranking<'_>) -> Vec<String> {
         None => Some(format!("Not ranked: even at {at}, the machine itself was late.")),
     });
     sentences.extend(describe_controls(report, &lines, &at));
-    sentences.extend(describe_early_end(report));
+    sentences.extend(describe_early_end(ranking));
     sentences.extend(describe_caveats(ranking, &lines));
     sentences
 }
 
 /// Says why a run was shorter than its plan, and what more time buys.
-fn describe_early_end(report: &Report) -> Option<String> {
+fn describe_early_end(ranking: &Ranking<'_>) -> Option<String> {
+    let report = ranking.report();
     let Settled { rounds, planned_rounds } = report.settled?;
     let ticks = report.plan.scenarios.iter().map(|scenario| scenario.ticks).max()?;
     let share = rounds as f64 / planned_rounds as f64;
     let time = format_duration(report.duration_ns as f64 / 1e9 / share);
+    // An order that the machine caused is not a result.
+    let end = match ranking.percentile() {
+        Some(_) => "The order was settled",
+        None => "The run ended early,",
+    };
     Some(format!(
-        "The order was settled after {rounds} of {planned_rounds} rounds: --ticks {ticks} takes about {time} and gives \
+        "{end} after {rounds} of {planned_rounds} rounds: --ticks {ticks} takes about {time} and gives \
          intervals {:.1} times as wide.",
         share.sqrt()
     ))
@@ -167,9 +173,13 @@ mod tests {
         for s in report.subjects.iter_mut().filter_map(|s| s.summary.as_mut()) {
             s.missed = Some(0);
         }
+        report.settled = Some(Settled { rounds: 17, planned_rounds: 40 });
+        let text = summarize(&report);
+        assert!(text.contains("The order was settled after 17 of 40 rounds"), "{text}");
         report.fitness = Some(Fitness::from_facts(Facts::default(), Some("p50"), Some(2)));
         let text = summarize(&report);
         assert!(text.starts_with("Not ranked: "), "{text}");
+        assert!(text.contains("The run ended early, after 17 of 40 rounds"), "{text}");
         let sentences = sentences(&Ranking::new(&report));
         assert!(sentences.iter().map(|(i, _)| *i).eq(0..report.subjects.len()), "{sentences:?}");
         for (_, sentence) in &sentences {
