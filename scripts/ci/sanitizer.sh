@@ -11,7 +11,7 @@ name=${1-}
 shift
 [ $# -gt 0 ] || set -- osjitter-tach osjitter-cadence tickmeter idletimeout osinterval busypoll
 use_nightly rust-src
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1} LSAN_OPTIONS=suppressions=$PWD/scripts/ci/lsan-suppressions.txt
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1 suppressions=$PWD/scripts/ci/tsan-suppressions.txt}
 export CARGO_TARGET_DIR=$PWD/target/$name CARGO_INCREMENTAL=0 RUSTFLAGS=-Zsanitizer=$name
 cargo_flags=()

@@ -401,6 +401,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no signals")]
+    #[cfg_attr(tsan, ignore = "ThreadSanitizer delays signals to a blocked thread")]
     fn unanswered_requests_are_withdrawn() {
         let _serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
         let mut signal = StackSignal::install(libc::SIGURG).unwrap();
