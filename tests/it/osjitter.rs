@@ -13,7 +13,22 @@ use tempfile::TempDir;
 /// A builder for a command line, which has a temporary directory for its files.
 pub struct Osjitter {
     command: Command,
-    out: TempDir,
+    out: OutDirectory,
+}
+
+/// A temporary directory, alone in another one: a run compares itself with those next to its own.
+struct OutDirectory {
+    path: PathBuf,
+    parent: TempDir,
+}
+
+impl OutDirectory {
+    fn new() -> Self {
+        let parent = tempfile::tempdir().expect("a temporary directory");
+        let path = parent.path().join("out");
+        std::fs::create_dir(&path).expect("a temporary directory");
+        Self { path, parent }
+    }
 }
 
 /// The result of a command line.
@@ -21,7 +36,7 @@ pub struct Ran {
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
-    out: TempDir,
+    out: OutDirectory,
 }
 
 impl Osjitter {
@@ -38,9 +53,9 @@ impl Osjitter {
             .env_remove("OSJITTER_METER")
             .env_remove("CARGO_TARGET_DIR")
             .stdin(Stdio::null());
-        let out = tempfile::tempdir().expect("a temporary directory");
+        let out = OutDirectory::new();
         // Tests that run at the same time are not proofs of one machine.
-        command.env("OSJITTER_PROOF_LOCK", out.path().file_name().expect("a name"));
+        command.env("OSJITTER_PROOF_LOCK", out.parent.path().file_name().expect("a name"));
         Self { command, out }
     }
 
@@ -74,8 +89,7 @@ impl Osjitter {
 
     /// Adds `--out` with a path in the temporary directory; `""` is that directory itself.
     pub fn out(mut self, name: &str) -> Self {
-        let path =
-            if name.is_empty() { self.out.path().to_owned() } else { self.out.path().join(name) };
+        let path = if name.is_empty() { self.out.path.clone() } else { self.out.path.join(name) };
         self.command.arg("--out").arg(path);
         self
     }
@@ -83,7 +97,7 @@ impl Osjitter {
     /// Sets the scripts of the hidden subjects, in the format of
     /// `lib/internal/engine/src/subject/script.rs`.
     pub fn script(self, scripts: &serde_json::Value) -> Self {
-        let file = self.out.path().join("script.json");
+        let file = self.out.path.join("script.json");
         std::fs::write(&file, scripts.to_string()).expect("a temporary directory");
         self.env("OSJITTER_SCRIPT", file)
     }
@@ -273,7 +287,7 @@ pub struct Running {
     stderr: BufReader<ChildStderr>,
     /// The part of stderr that was read so far.
     read_stderr: String,
-    out: TempDir,
+    out: OutDirectory,
 }
 
 impl Running {
@@ -344,12 +358,12 @@ impl Ran {
 
     /// Returns a path in the temporary directory.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.out.path().join(name)
+        self.out.path.join(name)
     }
 
     /// Returns the temporary directory.
     pub fn directory(&self) -> &Path {
-        self.out.path()
+        &self.out.path
     }
 
     /// Returns the content of a file in the temporary directory.
