@@ -63,10 +63,7 @@ impl ScratchDirectory {
         let mut result = Err(no_name());
         for attempt in 0..MAX_NAME_ATTEMPTS {
             let path = parent.join(sibling_name(other, name.len(), attempt).ok_or_else(no_name)?);
-            let mut builder = std::fs::DirBuilder::new();
-            #[cfg(unix)]
-            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-            result = builder.create(&path).map(|()| Self {
+            result = private_directory_builder().create(&path).map(|()| Self {
                 #[cfg(unix)]
                 lock: try_lock(&path).ok(),
                 path,
@@ -80,6 +77,7 @@ impl ScratchDirectory {
     }
 
     /// Returns whether the process that created a directory has ended; false if that is not known.
+    #[cfg_attr(not(unix), allow(unused_variables, reason = "only Unix has the lock"))]
     pub fn is_abandoned(path: &Path) -> bool {
         #[cfg(unix)]
         return try_lock(path).is_ok();
@@ -132,6 +130,19 @@ struct NoScratchDirectory {
     parent: PathBuf,
     #[source]
     error: io::Error,
+}
+
+/// Returns the builder of a directory that only this user can enter.
+#[cfg(unix)]
+fn private_directory_builder() -> std::fs::DirBuilder {
+    let mut builder = std::fs::DirBuilder::new();
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}
+
+#[cfg(not(unix))]
+fn private_directory_builder() -> std::fs::DirBuilder {
+    std::fs::DirBuilder::new()
 }
 
 /// Locks a directory, without following a link.
