@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes how far the layout of code moves benchmarks that nobody changed, from two gates of one suite.
+"""Writes how far the layout of code moves benchmarks without a change, from two gates of one suite.
 
   scripts/studies/code-layout.py NAME --plain DIR --aligned DIR --slowed resp/resp
 
