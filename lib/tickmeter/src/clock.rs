@@ -8,12 +8,20 @@ const SLOPE_BITS: u32 = 32;
 /// Maximum time for which `tach`'s conversion is extrapolated. If its rate changes by a millionth,
 /// that is an error of 100 ns, which is also the accuracy of `tach`'s anchors.
 const MAX_EXTRAPOLATION_NS: u64 = 100_000_000;
+/// A clock extrapolates by at most its age divided by this. A conversion that is off by its error
+/// bound bends a line of half that age by twice the bound. The extrapolation continues the bend by
+/// an eighth of the line, so it adds a quarter of the bound.
+const EXTRAPOLATION_DIVISOR: u64 = 16;
+/// Maximum error of an extrapolation from a change of the rate and from rounding.
+const RATE_ERROR_NS: u64 = 100;
 
 /// Converts readings of the counter to nanoseconds since an origin, in a few instructions.
 #[derive(Debug)]
 pub(crate) struct Clock {
     origin: Instant,
     start: tach::Instant,
+    /// Maximum error of the origin, which is half the bracket of its anchor.
+    origin_error_ns: u64,
     /// Counter and time of the last conversion by `tach`.
     anchor_count: u64,
     anchor_ns: i64,
@@ -28,9 +36,11 @@ impl Clock {
         let anchor = tach::Anchor::take();
         let start = tach::Instant::from_count(anchor.count());
         let slope = (1e9 / tach::info().rate_hz * (1_u64 << SLOPE_BITS) as f64) as u64;
+        let origin_error_counts = anchor.bracket_counts() / 2 + 1;
         Self {
             origin: anchor.os_instant(),
             start,
+            origin_error_ns: (origin_error_counts.saturating_mul(slope) >> SLOPE_BITS) + 1,
             anchor_count: start.count(),
             anchor_ns: 0,
             slope,
@@ -46,6 +56,13 @@ impl Clock {
     #[cfg(feature = "stacks")]
     pub(crate) fn start(&self) -> tach::Instant {
         self.start
+    }
+
+    /// Returns the maximum error of `ns_at` relative to the operating system's clock. It may grow
+    /// with a later conversion.
+    pub(crate) fn error_bound_ns(&self) -> u64 {
+        let conversion_ns = tach::error_bound_ns();
+        conversion_ns + conversion_ns / 4 + self.origin_error_ns + RATE_ERROR_NS
     }
 
     /// Converts a reading of the counter, which must not be older than the clock.
@@ -81,8 +98,8 @@ impl Clock {
         if self.valid_counts > 0 && counts >= self.valid_counts && elapsed_ns > 0 {
             self.slope = (((elapsed_ns as u128) << SLOPE_BITS) / u128::from(counts)) as u64;
         }
-        // The slope of a young clock still changes: extrapolate by at most a quarter of its age.
-        let valid_ns = MAX_EXTRAPOLATION_NS.min(ns as u64 / 4).max(1_000);
+        // The slope of a young clock still changes.
+        let valid_ns = MAX_EXTRAPOLATION_NS.min(ns as u64 / EXTRAPOLATION_DIVISOR).max(1_000);
         self.valid_counts = (valid_ns << SLOPE_BITS) / self.slope.max(1);
         (self.anchor_count, self.anchor_ns) = (count, ns);
     }
@@ -106,12 +123,12 @@ mod tests {
             let before = clock.origin.elapsed();
             let now = clock.ns_at(tach::count());
             let after = clock.origin.elapsed();
-            let bound = tach::error_bound_ns() as i64 + 100;
+            let bound = clock.error_bound_ns() as i64;
             assert!(
                 before.as_nanos() as i64 - bound <= now && now <= after.as_nanos() as i64 + bound,
-                "{clock:?}"
+                "{now} is not within {bound} of {before:?} to {after:?}: {clock:?}"
             );
-            assert!(now >= last - 100, "{last} {clock:?}");
+            assert!(now >= last - bound, "{last} {now} {clock:?}");
             last = now;
         }
         let instant = clock.origin + Duration::from_micros(7);

@@ -52,9 +52,10 @@ static REGISTERED: AtomicU64 = AtomicU64::new(0);
 /// with its child: register after the fork.
 ///
 /// # Precision
-/// A lateness is accurate to [`tach::error_bound_ns`], tens to hundreds of nanoseconds, plus the
-/// width of a bin, 0.8 %. A tick that seems early by less than that bound is recorded as on time.
-/// Deadlines must be on the operating system's clock. Under `tokio::time::pause` they are not.
+/// A lateness is accurate to [`Snapshot::clock_error`](crate::Snapshot::clock_error), some hundreds
+/// of nanoseconds, plus the width of a bin, 0.8 %. A tick that seems early by less than that bound
+/// is recorded as on time. Deadlines must be on the operating system's clock. Under
+/// `tokio::time::pause` they are not.
 #[must_use = "a meter records nothing unless its loop calls it, and ends when it is dropped"]
 pub struct Meter {
     /// Removes the file when the meter is dropped.
@@ -146,7 +147,8 @@ impl Meter {
         let clock = Clock::new();
         let name = UniqueName::claim(name);
         let series = SeriesWriter::from_env(name.as_str(), period_ns, clock.origin());
-        let header = initial_header(name.as_str(), period_ns, late_from_ns);
+        let mut header = initial_header(name.as_str(), period_ns, late_from_ns);
+        header[at::CLOCK_ERROR] = clock.error_bound_ns();
         let number = REGISTERED.fetch_add(1, Ordering::Relaxed);
         let file = format!("{}-{:x}-{number}", std::process::id(), header[at::REGISTERED]);
         let Memory { file, page, place } = Memory::create(&file, &header);
@@ -256,7 +258,7 @@ impl Meter {
             ticks: count,
             period_ns: self.period_ns,
             skipped,
-            early: lateness_ns < 0 && lateness_ns.unsigned_abs() > tach::error_bound_ns(),
+            early: lateness_ns < 0 && lateness_ns.unsigned_abs() > self.clock.error_bound_ns(),
             work_ns: self.work_ns.take(),
             overrun_ns,
             late_by_work,
@@ -415,7 +417,6 @@ fn initial_header(name: &str, period_ns: u64, late_from_ns: u64) -> [u64; HEADER
     header[at::REGISTERED] = saturating_ns(unix);
     header[at::PERIOD] = period_ns;
     header[at::LATE_FROM] = late_from_ns;
-    header[at::CLOCK_ERROR] = tach::error_bound_ns();
     layout::write_text(&mut header[at::NAME..at::PROGRAM], name);
     layout::write_text(&mut header[at::PROGRAM..at::BEGUN], &program_name());
     header
