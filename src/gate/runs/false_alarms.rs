@@ -8,8 +8,10 @@
 
 use std::collections::BTreeMap;
 
+use jitterstat::gate::Sides;
 use jitterstat::stats::random::SplitMix64;
 
+use super::programs::{CollectedRuns, PairValues};
 use super::*;
 
 /// Number of successive pairs that are drawn together.

@@ -4,6 +4,8 @@
 mod bench_build;
 #[cfg(test)]
 mod false_alarms;
+mod looks;
+mod metric_plan;
 mod old_criterion;
 pub mod programs;
 mod same_program;
@@ -25,10 +27,8 @@ use engine::measure::metric::ProgramMetric;
 use engine::measure::metric_spec::{BenchSpec, MetricSpec};
 use engine::scenario::draw_seed;
 use files::gate::calibration::runs::RunCalibration;
-use files::gate::verdict::{RunMetric, RunsVerdict, SameProgram, UnjudgedBench, UnjudgedReason};
-use files::report::Warning;
-use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{ALPHA, NumberVerdict, Outcome, Reason};
+use files::gate::verdict::{RunsVerdict, SameProgram, UnjudgedBench, UnjudgedReason};
+use jitterstat::gate::decision::{ALPHA, Outcome, Reason};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 use crate::gate::args::{GateArgs, Tolerance};
@@ -36,13 +36,12 @@ use crate::gate::calibration::{self, GateCalibration};
 use crate::gate::pair_test::{DEFAULT_MAX_PAIRS, looks_of_runs, looks_within};
 use crate::gate::pairs::now;
 use crate::gate::running_gate::RunningGate;
-use crate::gate::screen::{self, MAX_SCREEN_PAIRS, Screen, ScreenDeadline, warn_of_few_pairs};
+use crate::gate::screen::{self, MAX_SCREEN_PAIRS, Screen, warn_of_few_pairs};
 
 use bench_build::BenchBuild;
-use programs::{
-    CollectedRuns, FirstRuns, PairValues, Programs, ResolvedMetrics, StopReason, Values,
-    check_tolerances, list_unjudged, metric_rule, without_zeros,
-};
+use looks::RunLooks;
+use metric_plan::{JudgedRuns, MetricPlan, announce_unjudged};
+use programs::{FirstRuns, Programs, ResolvedMetrics, StopReason, check_tolerances, metric_rule};
 use same_program::EqualExecutables;
 
 /// Advice for a pair of runs that takes too long.
@@ -51,8 +50,6 @@ const SHORTER_RUNS_ADVICE: &str = "give the programs less to do";
 /// Number of benchmarks for which the first look is expected, before the suite is built. It comes
 /// after 24 pairs for one benchmark, and after 44 for a thousand.
 const EXPECTED_BENCHES: usize = 20;
-/// Number of pairs after which the time until the looks is announced.
-const ANNOUNCED_PAIRS: usize = 3;
 
 /// A planned comparison of two programs by metrics of their runs.
 pub struct RunComparison {
@@ -74,57 +71,6 @@ pub struct RunComparison {
     screen: Option<Screen>,
     /// Parts of the names of benchmarks that need not be judged.
     allowed_unjudged: Vec<String>,
-}
-
-/// The judged metrics, with the looks at which they are judged.
-struct MetricPlan {
-    /// The judged metrics, and after them the CPU time if only the wall time is judged.
-    measured: Vec<ProgramMetric>,
-    metrics: Vec<ProgramMetric>,
-    rules: Vec<MetricRule>,
-    looks: Vec<usize>,
-    /// Number of pairs until the last look.
-    expected_pairs: usize,
-    /// Alpha of one metric at one look.
-    alpha_share: f64,
-    /// Whether only clear changes are reported.
-    is_screen: bool,
-    /// Warnings of the calibration.
-    warnings: Vec<Warning>,
-    /// Benchmarks that are not judged.
-    unjudged: Vec<UnjudgedBench>,
-    same_program: Option<SameProgram>,
-}
-
-/// The judged pairs of runs.
-struct JudgedRuns {
-    /// Numbers of pairs of the planned looks.
-    looks: Vec<usize>,
-    pairs: usize,
-    looks_taken: u64,
-    outcome: Outcome,
-    /// The reason, if the outcome is inconclusive.
-    reason: Option<Reason>,
-    metrics: Vec<RunMetric>,
-    unjudged: Vec<UnjudgedBench>,
-    /// Whether nothing was measured, because both sides are the same program.
-    same_program: Option<SameProgram>,
-}
-
-/// Runs that ended before the first pair.
-impl Default for JudgedRuns {
-    fn default() -> Self {
-        Self {
-            looks: Vec::new(),
-            pairs: 0,
-            looks_taken: 0,
-            outcome: Outcome::Inconclusive,
-            reason: None,
-            metrics: Vec::new(),
-            unjudged: Vec::new(),
-            same_program: None,
-        }
-    }
 }
 
 /// Plans the comparison of two programs by metrics of their runs, if the arguments have one.
@@ -409,7 +355,7 @@ impl RunComparison {
         gate.report_left_over(runs.left_over);
 
         let is_last = plan.is_screen || pairs == plan.last_look();
-        let mut metrics = plan.run_metrics(&runs.values, is_last, &looks);
+        let mut metrics = looks.metrics(&runs.values, is_last);
         gate.verdict.warnings.extend(plan.steadier_metric(&runs.values, &metrics));
         for name in plan.remove_zeros(&mut metrics) {
             let allowed = self.allows_unjudged(&name);
@@ -447,19 +393,6 @@ impl RunComparison {
     }
 }
 
-/// Warns before measuring of benchmarks that keep the gate from passing, so that the user can still
-/// interrupt it.
-fn announce_unjudged(unjudged: &[UnjudgedBench]) {
-    let missing: Vec<UnjudgedBench> =
-        unjudged.iter().filter(|bench| !bench.allowed).cloned().collect();
-    if !missing.is_empty() {
-        let count = pluralize(missing.len() as u64, "benchmark");
-        let message =
-            format!("not judged, so the gate cannot pass: {count}: {}", list_unjudged(&missing));
-        terminal::warning(&message);
-    }
-}
-
 /// Returns whether a part of a name occurs in that of a benchmark: at its beginning if the part
 /// begins with `^`, and at its end if it ends with `$`.
 fn names_bench(part: &str, name: &str) -> bool {
@@ -470,256 +403,5 @@ fn names_bench(part: &str, name: &str) -> bool {
         (true, false) => name.starts_with(part),
         (false, true) => name.ends_with(part),
         (false, false) => name.contains(part),
-    }
-}
-
-impl MetricPlan {
-    /// Judges both sides without a pair, because they are the same program. A benchmark that has no
-    /// number is not judged by this either.
-    fn without_pairs(&self, same_program: SameProgram) -> JudgedRuns {
-        announce_unjudged(&self.unjudged);
-        let is_complete = self.unjudged.iter().all(|bench| bench.allowed);
-        JudgedRuns {
-            looks: self.looks.clone(),
-            outcome: if is_complete { Outcome::Pass } else { Outcome::Inconclusive },
-            reason: (!is_complete).then_some(Reason::NotJudged),
-            unjudged: self.unjudged.clone(),
-            same_program: Some(same_program),
-            ..JudgedRuns::default()
-        }
-    }
-
-    fn last_look(&self) -> usize {
-        self.looks[self.looks.len() - 1]
-    }
-
-    /// Judges every metric by its values.
-    fn judge(&self, values: &Values, is_last: bool) -> Vec<NumberVerdict> {
-        let mut judged = Vec::new();
-        for (rule, values) in self.rules.iter().zip(values) {
-            let values = without_zeros(values);
-            judged.push(match self.is_screen {
-                true => rule.screen(&values, self.alpha_share),
-                false => rule.judge(&values, self.alpha_share, is_last),
-            });
-        }
-        judged
-    }
-
-    /// Returns the warning that the CPU time would have decided where the wall time was too noisy.
-    /// It does not reveal the outcome, so a gate that is run for it has its full alpha.
-    fn steadier_metric(&self, values: &Values, metrics: &[RunMetric]) -> Option<Warning> {
-        let wall = self.metrics.iter().position(ProgramMetric::is_wall)?;
-        let cpu = self.measured.get(self.metrics.len())?;
-        let is_noisy = metrics[wall].judged.reason == Some(Reason::TooNoisy);
-        let cpu_times = &values[self.metrics.len()];
-        let judged = self.rules[wall].judge(cpu_times, self.alpha_share, true);
-        let is_steadier = is_noisy && judged.outcome != Outcome::Inconclusive;
-        is_steadier.then(|| Warning {
-            code: "steadier-metric".to_owned(),
-            message: "The wall time varies too much here; the CPU time of these runs would have been decided.".to_owned(),
-            hint: format!("Judge it with --metric {}.", cpu.name),
-        })
-    }
-
-    /// Returns whether the values of a metric say nothing, because all of them are zero.
-    fn is_unresolved(metric: &ProgramMetric, values: &PairValues) -> bool {
-        let is_zero = values.iter().flat_map(Sides::iter).all(|value| *value == 0.0);
-        !metric.counts_from_zero() && !values.is_empty() && is_zero
-    }
-
-    /// Removes the metrics whose values are all zero, and returns their names.
-    fn remove_zeros(&self, metrics: &mut Vec<RunMetric>) -> Vec<String> {
-        let mut planned = self.metrics.iter();
-        let is_zero = |metric: &mut RunMetric| {
-            let planned = planned.next().expect("there is a plan for each metric");
-            let values: PairValues = metric.values.iter().map(|&pair| pair.into()).collect();
-            Self::is_unresolved(planned, &values)
-        };
-        metrics.extract_if(.., is_zero).map(|metric| metric.name).collect()
-    }
-
-    /// Returns the metrics for the verdict. If the time limit ended the runs between two looks, nothing
-    /// more is decided.
-    fn run_metrics(&self, values: &Values, is_last: bool, looks: &RunLooks<'_>) -> Vec<RunMetric> {
-        let mut metrics = Vec::new();
-        let judged = self.judge(values, is_last).into_iter().zip(&looks.decided);
-        for ((metric, (judged, decided)), values) in self.metrics.iter().zip(judged).zip(values) {
-            let mut metric = RunMetric {
-                name: metric.name.clone(),
-                unit: metric.unit.clone(),
-                higher_is_better: metric.higher_is_better,
-                judged: (&judged).into(),
-                a: judged.sides.base,
-                b: judged.sides.candidate,
-                pairs: judged.pairs as u64,
-                pairs_to_decide: judged.pairs_to_decide,
-                values: values.iter().map(|&pair| pair.into()).collect(),
-            };
-            show_zeros(&mut metric);
-            if looks.is_time_over && decided.is_none() {
-                let reason = judged.reason.unwrap_or(Reason::TooFewRounds);
-                metric.judged.mark_inconclusive(Some(reason));
-            }
-            metrics.push(metric);
-        }
-        metrics
-    }
-}
-
-/// Shows a median of zero, whose place another value took in the computation. Nothing has a ratio to
-/// zero.
-fn show_zeros(metric: &mut RunMetric) {
-    let median = |side: usize| {
-        let mut values: Vec<f64> = metric.values.iter().map(|pair| pair[side]).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied()
-    };
-    let is_zero = [0, 1].map(|side| median(side) == Some(0.0));
-    if is_zero[0] {
-        metric.a = 0.0;
-    }
-    if is_zero[1] {
-        metric.b = 0.0;
-    }
-    if is_zero[0] != is_zero[1] {
-        (metric.judged.ratio, metric.judged.ratio_interval) = (None, None);
-    }
-}
-
-/// The looks at the pairs of runs.
-///
-/// A metric is decided at the first look at which it passes, improves or regresses. It keeps this
-/// outcome, and its benchmark leaves the later pairs. The share of alpha that each metric has at each
-/// look was fixed before the first pair, so the rate of false alarms holds: over all looks, a metric
-/// is judged no more often than if it had remained.
-struct RunLooks<'a> {
-    plan: &'a MetricPlan,
-    /// Deadline of the only look of a screen.
-    deadline: Option<ScreenDeadline>,
-    started: Instant,
-    /// The pairs that measure the same metrics as the next one.
-    stretch: Stretch,
-    max_time: Option<Duration>,
-    /// Number of looks taken.
-    taken: u64,
-    /// The outcome of each metric that is decided.
-    decided: Vec<Option<Outcome>>,
-    /// Whether the time limit came between two looks.
-    is_time_over: bool,
-}
-
-/// The pairs between two looks.
-struct Stretch {
-    /// Number of pairs before the first one.
-    pairs: usize,
-    started: Instant,
-}
-
-impl<'a> RunLooks<'a> {
-    fn new(
-        plan: &'a MetricPlan,
-        deadline: Option<ScreenDeadline>,
-        max_time: Option<Duration>,
-        started: Instant,
-    ) -> Self {
-        RunLooks {
-            plan,
-            deadline,
-            started,
-            stretch: Stretch { pairs: 0, started: now() },
-            max_time,
-            taken: 0,
-            decided: vec![None; plan.metrics.len()],
-            is_time_over: false,
-        }
-    }
-
-    /// Looks at the pairs if a look is due, and returns whether the runs end with them.
-    fn end_with(&mut self, runs: &CollectedRuns) -> bool {
-        let pairs = runs.pairs;
-        let is_due = |deadline: ScreenDeadline| pairs > 0 && deadline.is_reached(pairs);
-        if self.deadline.is_some_and(is_due) {
-            self.take(runs, true);
-            return true;
-        }
-        if self.plan.looks.contains(&pairs) {
-            self.take(runs, pairs == self.plan.last_look());
-            self.stretch = Stretch { pairs, started: now() };
-        }
-        if self.is_decided() || pairs >= self.plan.last_look() {
-            return true;
-        }
-        // The first runs determined the looks; later runs can take longer.
-        self.is_time_over = self.max_time.is_some_and(|max_time| self.started.elapsed() > max_time);
-        self.is_time_over
-    }
-
-    /// Returns whether more pairs are not needed: each benchmark is decided, or another metric has
-    /// regressed.
-    fn is_decided(&self) -> bool {
-        let is_open = self.decided.contains(&None);
-        let mut others = self.plan.metrics.iter().filter(|metric| !metric.is_bench());
-        let has_others = others.next().is_some();
-        !is_open || has_others && self.outcome() == Outcome::Regressed
-    }
-
-    /// Returns the outcome of all metrics by the looks so far.
-    fn outcome(&self) -> Outcome {
-        Outcome::worst_of(self.decided.iter().map(|found| found.unwrap_or(Outcome::Inconclusive)))
-    }
-
-    /// Returns which metrics the next pair measures.
-    fn open_metrics(&self) -> Vec<bool> {
-        let mut open: Vec<bool> = self.decided.iter().map(Option::is_none).collect();
-        // The CPU time is only measured along with the wall time.
-        let is_open_wall =
-            |(metric, is_open): (&ProgramMetric, &bool)| metric.is_wall() && *is_open;
-        let is_wall_open = self.plan.metrics.iter().zip(&open).any(is_open_wall);
-        open.resize(self.plan.measured.len(), is_wall_open);
-        open
-    }
-
-    /// Returns a note on the time until the next look, after a few pairs that measure the same metrics.
-    /// The first runs would give a wrong time, because their caches are cold.
-    fn announcement(&self, pairs: usize) -> Option<String> {
-        let Stretch { pairs: earlier_pairs, started } = self.stretch;
-        if self.plan.is_screen || pairs != earlier_pairs + ANNOUNCED_PAIRS {
-            return None;
-        }
-        let pair_seconds = started.elapsed().as_secs_f64() / ANNOUNCED_PAIRS as f64;
-        let time_to = |look: usize| format_duration(pair_seconds * (look - pairs) as f64);
-        let next = *self.plan.looks.iter().find(|&&look| look > pairs)?;
-        let last = self.plan.last_look();
-        let (to_next, to_last) = (time_to(next), time_to(last));
-        if self.taken == 0 {
-            return Some(format!("{to_next} to the first look, at most {to_last} to the last"));
-        }
-        let count = |counted| self.decided.iter().filter(|outcome| **outcome == counted).count();
-        let regressed = match count(Some(Outcome::Regressed)) {
-            0 => String::new(),
-            regressed => format!(", and {regressed} regressed"),
-        };
-        Some(format!(
-            "open metrics after {earlier_pairs} pairs: {} of {}{regressed}; {to_next} to the next look, at most {to_last} to the last",
-            count(None),
-            self.decided.len()
-        ))
-    }
-
-    fn take(&mut self, runs: &CollectedRuns, is_last: bool) {
-        self.taken += 1;
-        let judged = self.plan.judge(&runs.values, is_last);
-        let judged = judged.iter().zip(&self.plan.metrics).zip(&runs.values);
-        for (((judged, metric), values), decided) in judged.zip(&mut self.decided) {
-            // Values of zero decide nothing, and more pairs would not change that.
-            let outcome = match MetricPlan::is_unresolved(metric, values) {
-                true => Outcome::Pass,
-                false => judged.outcome,
-            };
-            if decided.is_none() && outcome != Outcome::Inconclusive {
-                *decided = Some(outcome);
-            }
-        }
     }
 }
