@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A gate must read real suites of pytest-benchmark, Google Benchmark, Go, divan and hyperfine, and find a longer benchmark in each.
+# A gate must read real suites of pytest-benchmark, Google Benchmark, Go, divan, JMH and hyperfine, and find a longer benchmark in each.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # OSJITTER names a program that is already built. A harness that cannot be installed is named and left out.
@@ -26,8 +26,15 @@ if cargo fetch --locked --manifest-path "$suites/divan/Cargo.toml"; then
     --message-format json-render-diagnostics | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
   cp "$bench" "$built/divan"
 fi
+rm -rf "$built/jmh-build"
+if install_packages maven default-jdk-headless && cp -r "$suites/jmh" "$built/jmh-build" &&
+  (cd "$built/jmh-build" && mvn --quiet --batch-mode compile dependency:build-classpath -Dmdep.outputFile=classpath); then
+  printf '#!/bin/sh\nexec java -cp %s org.openjdk.jmh.Main "$@"\n' \
+    "$built/jmh-build/target/classes:$(cat "$built/jmh-build/classpath")" > "$built/jmh"
+  chmod +x "$built/jmh"
+fi
 if install_packages hyperfine; then cp "$(command -v hyperfine)" "$built/hyperfine"; fi
-for harness in python google go.test divan hyperfine; do
+for harness in python google go.test divan jmh hyperfine; do
   [ ! -e "$built/$harness" ] || found=yes
 done
 [ -n "${found-}" ] || skip "no harness can be installed"

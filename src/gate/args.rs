@@ -63,7 +63,7 @@ all its processes, or by numbers that it writes to that file: the line `osjitter
 lower|higher`, then `NAME VALUE` lines with values above zero. If a run writes several values, p50 and p99 are judged. \
 The metrics of a gate share its rate of false alarms.
 
-With --metric criterion, divan, go, google-benchmark, hyperfine, libtest or pytest-benchmark, the program runs benchmarks: \
+With --metric criterion, divan, go, google-benchmark, hyperfine, jmh, libtest or pytest-benchmark, the program runs benchmarks: \
 each run is a short run of all of them, and gives a time per iteration of each, such as the lower quartile of its samples. A filter, as in criterion:json, is passed to the harness. --bench builds a \
 benchmark of the package in this directory and of --base, a git revision or another tree, and judges it.
 
@@ -237,8 +237,8 @@ pub struct WholeRunArgs {
     ///
     /// A run has wall, cpu, instructions, max-rss and those that it writes, such as throughput or
     /// latency:p99. A harness has benchmarks: criterion, criterion:FILTER, divan, go, google-benchmark,
-    /// hyperfine, libtest or pytest-benchmark, or another of their numbers: criterion.throughput,
-    /// go.allocs/op.
+    /// hyperfine, jmh, libtest or pytest-benchmark, or another of their numbers:
+    /// criterion.throughput, go.allocs/op.
     #[arg(long, value_name = "METRIC", value_parser = MetricSpec::parser(), hide_possible_values = true, requires = "command", help_heading = "What to judge")]
     pub metric: Vec<MetricSpec>,
     /// Command to run before each run, not included in its time

@@ -2,7 +2,7 @@
 
     check.py OSJITTER DIRECTORY [HARNESS]...
 
-DIRECTORY has the built suites: `python`, `google`, `go.test`, `divan` and `hyperfine`. One that is missing is not checked.
+DIRECTORY has the built suites: `python`, `google`, `go.test`, `divan`, `jmh` and `hyperfine`. One that is missing is not checked.
 """
 import json
 import os
@@ -50,6 +50,14 @@ SUITES = {
         {"suite::work::t=1", "suite::work::t=2"},
         {"suite::sort::100", "suite::sort::1000"},
         {"suite::unused": "no-number"},
+    ),
+    "jmh": (
+        "jmh",
+        f"{built}/jmh",
+        [""],
+        {"suite.Suite.work avgt", "suite.Suite.work sample"},
+        {"suite.Suite.sort:count=100", "suite.Suite.sort:count=1000"},
+        {"suite.Suite.planned": "failed"},
     ),
     "hyperfine": (
         "hyperfine",

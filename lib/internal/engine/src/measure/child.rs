@@ -238,7 +238,7 @@ pub fn run_benches(
 ) -> Result<CompletedRun, RunFailure> {
     let request = RunRequest { series: Series::Benches, ..request };
     run_prepared(program, request, stop, |command, scratch| {
-        command.envs(benches.variables(scratch));
+        command.envs(benches.variables(scratch)).args(benches.output_arguments(scratch));
         match server {
             Some(server) => command.env(ENV_CRITERION_PORT, server.port().to_string()),
             None => command.env_remove(ENV_CRITERION_PORT),

@@ -34,6 +34,8 @@ pub struct Harness {
     pub effects: &'static [FlagEffect],
     /// Returns the variables of a run that writes to a directory.
     pub output_variables: fn(&BenchRequest, &Path) -> Vec<(&'static str, OsString)>,
+    /// Returns the arguments at the end of the command of a run that writes to a directory.
+    pub output_arguments: fn(&Path) -> Vec<OsString>,
     /// Returns the index in a command, other than one of Cargo, at which flags are inserted.
     pub argument_place: fn(&[String]) -> usize,
     /// Returns the arguments that pass filters on, for a command that may have its own.

@@ -47,6 +47,8 @@ pub enum BenchOutputError {
     HyperfineJson(#[source] Arc<serde_json::Error>),
     #[error("the file of BENCHMARK_OUT is not the JSON of Google Benchmark 1.5 or later: {0}")]
     GoogleBenchmarkJson(#[source] Arc<serde_json::Error>),
+    #[error("the file of -rff is not the JSON of JMH: {0}")]
+    JmhJson(#[source] Arc<serde_json::Error>),
     #[error("the file of --benchmark-json is not the JSON of pytest-benchmark: {0}")]
     PytestJson(#[source] Arc<serde_json::Error>),
     #[error("the report of pytest is not XML: {0}")]

@@ -31,6 +31,7 @@ pub const HARNESS: Harness = Harness {
     variables: &[],
     effects: EFFECTS,
     output_variables: |_, directory| vec![(ENV_HOME, directory.join(CRITERION_NAME).into())],
+    output_arguments: |_| Vec::new(),
     argument_place: executable_separator_place,
     // The single filter is a regular expression.
     filter_arguments: |filters, _| match filters {

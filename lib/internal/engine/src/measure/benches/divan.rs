@@ -25,6 +25,7 @@ pub const HARNESS: Harness = Harness {
     variables: VARIABLES,
     effects: EFFECTS,
     output_variables: |_, _| Vec::new(),
+    output_arguments: |_| Vec::new(),
     argument_place: executable_separator_place,
     filter_arguments: |filters, _| filters.to_vec(),
     select: |_, names| Some(Selection::Filter(name_filters(names))),

@@ -26,6 +26,7 @@ pub const HARNESS: Harness = Harness {
     variables: &[],
     effects: EFFECTS,
     output_variables: |_, _| Vec::new(),
+    output_arguments: |_| Vec::new(),
     argument_place,
     filter_arguments,
     select: |command, names| Some(select(command, names)),

@@ -33,6 +33,7 @@ pub const HARNESS: Harness = Harness {
     variables: VARIABLES,
     effects: EFFECTS,
     output_variables,
+    output_arguments: |_| Vec::new(),
     argument_place: |command| command.len(),
     filter_arguments: |_, _| Vec::new(),
     select: |_, names| Some(Selection::Filter(vec![name_flag(names)])),

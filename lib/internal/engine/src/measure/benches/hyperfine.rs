@@ -23,6 +23,7 @@ pub const HARNESS: Harness = Harness {
     variables: &[],
     effects: EFFECTS,
     output_variables: |_, _| Vec::new(),
+    output_arguments: |_| Vec::new(),
     argument_place: |command| {
         separator_place(command, program_place(command).unwrap_or(command.len()))
     },

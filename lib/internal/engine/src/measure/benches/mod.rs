@@ -15,6 +15,7 @@ mod divan;
 mod go;
 mod google_benchmark;
 mod hyperfine;
+mod jmh;
 mod known_cause;
 mod lenient_json;
 mod libtest;
@@ -66,6 +67,8 @@ pub enum BenchFormat {
     GoogleBenchmark,
     /// The JSON that hyperfine exports.
     Hyperfine,
+    /// The JSON that JMH writes.
+    Jmh,
     /// The lines that Rust's own harness prints, and others in its format.
     Libtest,
     /// The JSON that the plugin pytest-benchmark writes.
@@ -83,12 +86,13 @@ pub enum RunLength {
 
 impl BenchFormat {
     /// All formats, in the order of their names.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Criterion,
         Self::Divan,
         Self::Go,
         Self::GoogleBenchmark,
         Self::Hyperfine,
+        Self::Jmh,
         Self::Libtest,
         Self::PytestBenchmark,
     ];
@@ -100,6 +104,7 @@ impl BenchFormat {
             Self::Go => &go::HARNESS,
             Self::GoogleBenchmark => &google_benchmark::HARNESS,
             Self::Hyperfine => &hyperfine::HARNESS,
+            Self::Jmh => &jmh::HARNESS,
             Self::Libtest => &libtest::HARNESS,
             Self::PytestBenchmark => &pytest_benchmark::HARNESS,
         }
@@ -252,6 +257,11 @@ impl BenchRequest {
         let defaults = harness.variables.iter().filter(is_new);
         let defaults = defaults.filter_map(|v| Some((v.name, v.value(self.length)?.into())));
         defaults.chain((harness.output_variables)(self, directory)).collect()
+    }
+
+    /// Returns the arguments at the end of the command of a run that writes to a directory.
+    pub fn output_arguments(&self, directory: &Path) -> Vec<OsString> {
+        (self.format.harness().output_arguments)(directory)
     }
 
     /// Reads the benchmarks of a run, in the order of their names.
@@ -472,7 +482,7 @@ mod tests {
     #[test]
     fn selections_replace_filters() {
         use BenchFormat::{
-            Criterion, Divan, Go, GoogleBenchmark, Hyperfine, Libtest, PytestBenchmark,
+            Criterion, Divan, Go, GoogleBenchmark, Hyperfine, Jmh, Libtest, PytestBenchmark,
         };
         let criterion = format!("--bench --noplot {SHORT_CRITERION}");
         for (format, command, names, expected) in [
@@ -487,6 +497,13 @@ mod tests {
                 "nice ./b",
                 &["BM_a<int>/8#2", "BM_b"],
                 "nice ./b --benchmark_filter=^(BM_a<int>/8|BM_a<int>/8#2|BM_b)$".to_owned(),
+            ),
+            (
+                Jmh,
+                "java -jar b.jar -i 5",
+                &["a.B.c:n=1", "a.B.c:n=2", "a.B.d avgt"],
+                "java -jar b.jar -i 5 -f 1 -wi 3 -w 100ms -r 50ms ^a\\.B\\.c$ ^a\\.B\\.d$"
+                    .to_owned(),
             ),
             (
                 PytestBenchmark,
@@ -542,7 +559,10 @@ mod tests {
         for format in BenchFormat::ALL {
             assert_eq!(format.to_string().parse(), Ok(format));
         }
-        let error = "jmh".parse::<BenchFormat>().unwrap_err().to_string();
-        assert!(error.starts_with("unknown harness \"jmh\": expected one of criterion"), "{error}");
+        let error = "junit".parse::<BenchFormat>().unwrap_err().to_string();
+        assert!(
+            error.starts_with("unknown harness \"junit\": expected one of criterion"),
+            "{error}"
+        );
     }
 }

@@ -34,6 +34,7 @@ pub const HARNESS: Harness = Harness {
     variables: &[],
     effects: EFFECTS,
     output_variables,
+    output_arguments: |_| Vec::new(),
     argument_place: |command| command.len(),
     filter_arguments: |_, _| Vec::new(),
     select: |_, names| name_option(names).map(|option| Selection::Filter(vec![option])),
