@@ -93,7 +93,7 @@ fn ticks_at_uses_given_time() {
 #[test]
 fn early_ticks_are_counted() {
     let mut meter = register("early");
-    meter.tick(Instant::now() + Duration::from_secs(1));
+    meter.tick(Instant::now() + Duration::from_secs(3_600));
     let snapshot = meter.snapshot();
     assert_eq!((snapshot.early, snapshot.missed), (1, 0));
     assert_eq!(snapshot.lateness.quantile(1.0), Some(Duration::ZERO));
@@ -129,19 +129,27 @@ const LATE_BY: Duration = Duration::from_millis(5);
 
 #[test]
 fn work_past_deadline_is_an_overrun() {
-    let mut meter = register("slow");
-    let start = Instant::now();
-    meter.tick(start);
-    spin(LATE_BY);
-    meter.work_done();
-    meter.tick(start + PERIOD);
-    let snapshot = meter.snapshot();
-    assert_eq!(snapshot.overruns, 1, "{snapshot:?}");
-    assert!(snapshot.missed >= 1 && snapshot.missed_by_work >= 1, "{snapshot:?}");
-    let min_work = LATE_BY - snapshot.clock_error;
-    assert!(snapshot.work_total >= min_work && snapshot.work.count() == 1, "{snapshot:?}");
-    let last = snapshot.late.last().unwrap();
-    assert!(last.work.unwrap() >= min_work && last.overrun >= min_work - PERIOD, "{last:?}");
+    loop {
+        let mut meter = register("slow");
+        let start = Instant::now();
+        meter.tick(start);
+        spin(LATE_BY);
+        let end_of_work = Instant::now();
+        meter.work_done();
+        meter.tick(start + PERIOD);
+        let paused = end_of_work.elapsed();
+        let snapshot = meter.snapshot();
+        assert!(snapshot.overruns == 1 && snapshot.missed >= 1, "{snapshot:?}");
+        let min_work = LATE_BY - snapshot.clock_error;
+        assert!(snapshot.work_total >= min_work && snapshot.work.count() == 1, "{snapshot:?}");
+        let last = snapshot.late.last().unwrap();
+        assert!(last.work.unwrap() >= min_work && last.overrun >= min_work - PERIOD, "{last:?}");
+        // If the machine paused this thread after the work, that may be the larger part: try again.
+        if paused < LATE_BY / 2 {
+            assert!(snapshot.missed_by_work >= 1, "{snapshot:?}");
+            break;
+        }
+    }
 }
 
 #[test]
@@ -174,10 +182,11 @@ fn unmarked_work_is_not_recorded() {
 fn since_returns_the_difference() {
     let late_by = Duration::from_millis(20);
     let mut meter = register("difference");
-    meter.tick(Instant::now());
+    let now = Instant::now();
+    meter.tick(now);
     let before = meter.snapshot();
     let reader = meter.reader();
-    meter.tick(Instant::now() - late_by);
+    meter.tick(now - late_by);
     let after = std::thread::spawn(move || reader.snapshot()).join().unwrap();
     let since = after.since(&before).unwrap();
     assert_eq!((since.ticks, since.missed, since.late.len(), since.lateness.count()), (1, 1, 1, 1));
@@ -265,9 +274,10 @@ mod wrapped {
     fn tokio_interval_is_metered() {
         run(async {
             let meter = Meter::register("tokio", Duration::from_secs(9)).unwrap();
+            // The first tick is due when the interval is created.
+            let start = Instant::now();
             let mut interval = meter.wrap(tokio::time::interval(PERIOD));
             assert_eq!(interval.meter().period(), PERIOD, "the period of the interval");
-            let start = Instant::now();
             for _ in 0..20 {
                 let deadline = interval.tick().await;
                 assert!(deadline.into_std() <= Instant::now());

@@ -80,9 +80,11 @@ fn overdue_ticks_have_events() {
     use std::sync::mpsc::{Receiver, channel};
     use tickmeter::stacks::OverdueWatch;
 
+    /// Returns the time from which it held the loop, and the number of frames of the report.
     #[inline(never)]
-    fn hold_loop(reports: &Receiver<usize>) -> usize {
-        std::hint::black_box(reports.recv().unwrap())
+    fn hold_loop(reports: &Receiver<usize>) -> (Instant, usize) {
+        let since = Instant::now();
+        std::hint::black_box((since, reports.recv().unwrap()))
     }
 
     const PERIOD: Duration = Duration::from_millis(1);
@@ -93,11 +95,16 @@ fn overdue_ticks_have_events() {
     let watch = OverdueWatch::start(PERIOD, move |tick| report.send(tick.frames.len()).unwrap());
     let _watch = watch.unwrap();
     let mut meter = Meter::register_with("held", PERIOD, Duration::from_secs(3_600)).unwrap();
-    // A busy machine may not let this thread answer in time.
-    while {
-        meter.tick(Instant::now());
-        hold_loop(&reports) == 0
-    } {}
+    // A busy machine may not let this thread answer in time, or not reach the hold before the tick
+    // is overdue.
+    loop {
+        let tick = Instant::now();
+        meter.tick(tick);
+        let (since, frames) = hold_loop(&reports);
+        if frames > 0 && since < tick + PERIOD {
+            break;
+        }
+    }
     let events = recorder.0.lock().unwrap();
     let event = &events.last().unwrap().0;
     assert_eq!((&*event["message"], &*event["meter"]), ("overdue tick", "\"held\""));
