@@ -100,16 +100,11 @@ impl<'a> CommandLine<'a> {
             let tip = format!("use '--format {name}{directory}'").into();
             error.remove(ContextKind::SuggestedArg);
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-        } else if error.kind() == ErrorKind::UnknownArgument && !self.expects_program() {
-            // The advice to write the flag behind `--`, where it would be a file.
+        } else if error.kind() == ErrorKind::UnknownArgument {
+            // The advice to write the flag behind `--`, where it would be a file or a program.
             error.remove(ContextKind::Suggested);
         }
         error
-    }
-
-    /// Whether the selected command takes a program with its arguments.
-    fn expects_program(&self) -> bool {
-        self.with_selected(|selected| selected.get_positionals().any(Arg::is_last_set))
     }
 
     /// Adds a tip to the error about a program at a place where the selected command does not expect

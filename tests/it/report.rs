@@ -193,6 +193,15 @@ fn names_of_formats_are_no_flags() {
     }
     let stderr = tip(&["report", report, "--nonsense"]);
     assert!(!stderr.contains("--format"), "{stderr}");
+    // Behind `--`, a flag would be a program.
+    for (args, expected) in [
+        (["run", "--html", "-q"], "unexpected argument '--html'"),
+        (["run", "--ticks", "-1"], "unexpected argument '-1'"),
+        (["trace", "--nonsense", "-q"], "unexpected argument '--nonsense'"),
+    ] {
+        let stderr = tip(&args);
+        assert!(stderr.contains(expected) && !stderr.contains("as a value"), "{stderr}");
+    }
 }
 
 /// Returns the text of a page in the order of its elements.

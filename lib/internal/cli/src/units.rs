@@ -92,7 +92,7 @@ impl fmt::Display for UnitError {
             }
             Self::InvalidDuration { text } => write!(
                 f,
-                "{text:?} is not a duration; write a number and a unit, such as 500us or 2.5ms"
+                "{text:?} is not a duration; write one number and one unit, such as 500us or 2.5ms"
             ),
             Self::FractionOfNanosecond { text } => {
                 write!(f, "{text:?} has a fraction of a nanosecond; round it")
@@ -146,7 +146,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
         return Err(UnitError::MissingUnit { text: owned() });
     }
     let Some((_, unit_ns)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-        return Err(UnitError::UnknownUnit { unit: unit.to_owned() });
+        // A word such as `NaN`, or several numbers as in `1m30s`, is no number with a unit.
+        let is_pair = !number.is_empty() && !unit.contains(|c: char| c.is_ascii_digit());
+        return Err(match is_pair {
+            true => UnitError::UnknownUnit { unit: unit.to_owned() },
+            false => UnitError::InvalidDuration { text: owned() },
+        });
     };
     let Some(number) = Decimal::parse(number).and_then(|number| number.checked_mul(*unit_ns))
     else {
@@ -338,6 +343,15 @@ mod tests {
         ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_nanos(ns)), "{text}");
         }
+    }
+
+    #[test]
+    fn several_units_are_no_unknown_unit() {
+        for text in ["1m30s", "1e3us", "NaN", "500us500", "us"] {
+            let expected = UnitError::InvalidDuration { text: text.to_owned() };
+            assert_eq!(parse_duration(text), Err(expected));
+        }
+        assert_eq!(parse_duration("5sec"), Err(UnitError::UnknownUnit { unit: "sec".to_owned() }));
     }
 
     #[test]

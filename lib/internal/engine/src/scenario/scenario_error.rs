@@ -36,7 +36,14 @@ pub enum ScenarioError {
 }
 
 fn suggest_subject(pattern: &str) -> String {
-    did_you_mean(pattern, subject::ALL.iter().map(|subject| subject.name))
+    if pattern.contains(',') {
+        return "expected one name; repeat --subject for several; ".to_owned();
+    }
+    // A pattern such as `Tokio-*` is compared without its stars.
+    did_you_mean(
+        pattern.trim_matches(['*', '?', '-', ' ']),
+        subject::ALL.iter().map(|subject| subject.name),
+    )
 }
 
 impl From<ScenarioError> for exit::Error {

@@ -143,6 +143,12 @@ fn invalid_lengths_are_rejected() {
 fn unknown_subjects_suggest_similar_names() {
     let error = "tokio-intervall".parse::<Subjects>().unwrap_err().to_string();
     assert!(error.contains("did you mean tokio-interval?"), "{error}");
+    for written in ["Tokio", "tokyo", "TOKIO-*"] {
+        let error = written.parse::<Subjects>().unwrap_err().to_string();
+        assert!(error.contains("did you mean tokio-interval, "), "{error}");
+    }
+    let several = "spin,nanosleep".parse::<Subjects>().unwrap_err().to_string();
+    assert!(several.contains("expected one name; repeat --subject for several"), "{several}");
     let far = "wibble".parse::<Subjects>().unwrap_err().to_string();
     assert_eq!(far, "unknown subject \"wibble\"; `osjitter list` shows all");
     assert_eq!("*sleep*".parse::<Subjects>().unwrap().0.len(), 5);
