@@ -69,6 +69,21 @@ fn many_subjects_get_separate_charts() {
     );
 }
 
+/// A small chart of each subject has only some of the others in its background.
+#[test]
+fn pictures_grow_with_their_subjects() {
+    let home = tempfile::tempdir().unwrap();
+    let size = |maps: usize| {
+        let file = home.path().join("hist.txt");
+        let maps = (0..maps).map(|n| format!("@usecs[{n}]: \n[{}]  12 |@@|\n\n", n + 1));
+        std::fs::write(&file, maps.collect::<String>()).unwrap();
+        let ran = Osjitter::new(["report", "-", "--format", "svg"]).input(&file);
+        ran.out("drawn").run().exits(0).file("drawn/percentiles.svg").len()
+    };
+    let (small, large) = (size(100), size(400));
+    assert!(large < 5 * small, "{small} bytes for 100 subjects, {large} for 400");
+}
+
 /// Returns the command on the page of a run, as words.
 fn command(page: &str) -> Vec<String> {
     let (_, rest) = page.split_once("<pre class=\"command\">").expect("a command");

@@ -33,7 +33,9 @@ const COLUMNS: usize = 4;
 const MAX_NAME_CHARS: usize = 28;
 /// Number of marks on a curve.
 const MARKS: usize = 4;
-/// Maximum number of points of all curves in the backgrounds of small charts.
+/// Maximum number of curves in the background of a small chart.
+const MAX_GHOSTS: usize = 60;
+/// Maximum number of points of all curves in the backgrounds of small charts, if each has only a few.
 const MAX_GHOST_POINTS: usize = 50_000;
 
 /// The line of one subject: its points in nines and nanoseconds, and the values above the last
@@ -101,13 +103,24 @@ pub(super) fn picture(
     Some(page("percentiles", height, &captions, draw))
 }
 
-/// Draws a small chart for each subject, with all others behind it in grey.
+/// Draws a small chart for each subject, with the others behind it in grey.
 fn draw_subjects(area: &Area<'_>, curves: &[Curve<'_>], axes: &Axes) -> DrawResult {
+    let ghosts = ghosts(curves);
     let cells = area.split_evenly(grid(curves.len(), COLUMNS));
     for (cell, curve) in cells.iter().zip(curves) {
-        draw_small_chart(cell, curve, curves, axes)?;
+        draw_small_chart(cell, curve, &ghosts, axes)?;
     }
     Ok(())
+}
+
+/// Returns the lines in the background of each small chart: those of all curves, or of some that are
+/// evenly spaced in their order. With every point of every curve, a picture of many subjects would be
+/// megabytes large.
+fn ghosts(curves: &[Curve<'_>]) -> Vec<Vec<(f64, f64)>> {
+    let drawn = curves.iter().step_by(curves.len().div_ceil(MAX_GHOSTS).max(1));
+    let points: usize = drawn.clone().map(|ghost| ghost.points.len()).sum();
+    let step = (points * curves.len()).div_ceil(MAX_GHOST_POINTS).max(1);
+    drawn.map(|ghost| thin_out(&ghost.logarithmic_points(), step)).collect()
 }
 
 /// Draws a chart for each group, and a legend.
@@ -241,11 +254,11 @@ fn draw_marks(area: &Area<'_>, chart: &Chart<'_, '_>, curves: &[&Curve<'_>]) -> 
     Ok(())
 }
 
-/// Draws the small chart of a subject. `ghosts` are the curves drawn behind it in grey.
+/// Draws the small chart of a subject, with `ghosts` behind it in grey.
 fn draw_small_chart(
     area: &Area<'_>,
     curve: &Curve<'_>,
-    ghosts: &[Curve<'_>],
+    ghosts: &[Vec<(f64, f64)>],
     axes: &Axes,
 ) -> DrawResult {
     let mut builder = ChartBuilder::on(area);
@@ -261,13 +274,8 @@ fn draw_small_chart(
         .y_label_formatter(&time_label)
         .draw()?;
     shade_distrusted(&mut chart, axes)?;
-    // Each chart draws all curves in the background, so a picture of many subjects would be
-    // megabytes large with every point.
-    let ghost_points: usize = ghosts.iter().map(|ghost| ghost.points.len()).sum();
-    let step = (ghost_points * ghosts.len()).div_ceil(MAX_GHOST_POINTS).max(1);
     for ghost in ghosts {
-        let points = thin_out(&ghost.logarithmic_points(), step);
-        chart.draw_series(LineSeries::new(points, GHOST.stroke_width(1)))?;
+        chart.draw_series(LineSeries::new(ghost.clone(), GHOST.stroke_width(1)))?;
     }
     draw_curves(area, &mut chart, &[curve])
 }
