@@ -156,7 +156,10 @@ static COMMANDS: [Scene; 17] = [
         ],
     ),
     command("doctor", &["doctor", "--quiet"]),
-    command("trace", &["trace", "--quiet", "--duration", "200ms", "--", "sleep", "1"]),
+    command(
+        "trace",
+        &["trace", "--quiet", "--duration", "200ms", "--out", "{home}/out", "--", "sleep", "1"],
+    ),
     command("list", &["list"]),
     command(
         "bench-clock",
