@@ -152,7 +152,8 @@ impl RoundRequest<'_> {
         let mut instances = Vec::with_capacity(raw.recordings.len());
         for recording in &raw.recordings {
             let wakeups = convert_wakeups(recording, &conversion);
-            let samples = samples_on_grid(&wakeups, grid, recording.stopped)?;
+            let mut samples = samples_on_grid(&wakeups, grid, recording.stopped)?;
+            drop_apparent_earliness(&mut samples.lateness_ns, conversion.error_bound_ns());
             let cost_ticks =
                 raw.usage.as_ref().map_or(0, |span| recording.ticks_between(&span.counts()));
             instances.push(Instance { start: recording.start, samples, cost_ticks });
@@ -372,6 +373,15 @@ fn samples_on_grid(
     RoundSamples::from_wakeups(Grid { ticks, ..grid }, wakeups).map_err(RoundError::InvalidWakeups)
 }
 
+/// Counts ticks as on time that seem early by at most the error bound of the conversion.
+fn drop_apparent_earliness(lateness_ns: &mut [i64], error_bound_ns: u64) {
+    for lateness_ns in lateness_ns {
+        if *lateness_ns < 0 && lateness_ns.unsigned_abs() <= error_bound_ns {
+            *lateness_ns = 0;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
@@ -422,6 +432,13 @@ mod tests {
             loaded.usage.cpu_ns.unwrap() + loaded.load_cpu_ns <= process_ns.unwrap(),
             "{loaded:?} {process_ns:?}"
         );
+    }
+
+    #[test]
+    fn earliness_within_clock_error_is_none() {
+        let mut lateness_ns = [-201, -200, -1, 0, 150];
+        drop_apparent_earliness(&mut lateness_ns, 200);
+        assert_eq!(lateness_ns, [-201, 0, 0, 0, 150]);
     }
 
     #[test]
