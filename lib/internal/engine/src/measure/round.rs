@@ -545,29 +545,42 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn cost_is_that_of_recorded_ticks() {
-        let (round, burnt_ns) = measure_burning(10);
-        let usage = round.cost.usage;
-        let ticks = round.instances[0].cost_ticks;
-        assert_eq!(ticks, 9, "from the first recorded tick to the last one");
-        let first = WARMUP_TICKS as usize;
-        let expected_ns: u64 = burnt_ns[first + 1..first + 10].iter().sum();
-        let ratio = usage.cpu_ns.unwrap() as f64 / expected_ns as f64;
-        assert!((1.0..1.02).contains(&ratio), "{ratio}: {usage:?} {burnt_ns:?}");
-        assert!(usage.cpu_ns <= usage.window_ns, "{usage:?}");
+        assert_cost_is_burnt(|| {
+            let (round, burnt_ns) = measure_burning(10);
+            let usage = round.cost.usage;
+            let ticks = round.instances[0].cost_ticks;
+            assert_eq!(ticks, 9, "from the first recorded tick to the last one");
+            assert!(usage.cpu_ns <= usage.window_ns, "{usage:?}");
+            let first = WARMUP_TICKS as usize;
+            let expected_ns: u64 = burnt_ns[first + 1..first + 10].iter().sum();
+            usage.cpu_ns.unwrap() as f64 / expected_ns as f64
+        });
+    }
+
+    /// Checks the ratio of the reported CPU time to that which the ticks used. A hypervisor may
+    /// charge the time that it took to the few microseconds around a tick, but not each time.
+    fn assert_cost_is_burnt(measure_ratio: impl Fn() -> f64) {
+        let mut ratios = Vec::new();
+        while ratios.len() < 10 {
+            let ratio = measure_ratio();
+            assert!(ratio >= 1.0, "{ratio}");
+            if ratio < 1.02 {
+                return;
+            }
+            ratios.push(ratio);
+        }
+        panic!("{ratios:?}");
     }
 
     #[test]
     #[cfg(target_os = "linux")]
     fn cost_of_single_tick_excludes_warmup() {
-        let ratio = || {
+        assert_cost_is_burnt(|| {
             let (round, burnt_ns) = measure_burning(1);
             let expected_ns = burnt_ns[WARMUP_TICKS as usize];
             assert_eq!(round.instances[0].cost_ticks, 1);
             round.cost.usage.cpu_ns.unwrap() as f64 / expected_ns as f64
-        };
-        // A hypervisor may charge the time that it took to the few microseconds around a tick.
-        let ratios = [ratio(), ratio(), ratio()];
-        assert!(ratios.iter().any(|ratio| (1.0..1.02).contains(ratio)), "{ratios:?}");
+        });
     }
 
     /// A ticker that ticks immediately, and panics at the third tick.

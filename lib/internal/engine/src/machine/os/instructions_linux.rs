@@ -112,7 +112,9 @@ mod tests {
         assert!(counts.iter().all(|&ns| ns > 0), "{counts:?}");
         // The child does all of the work. The `:` keeps the shell from replacing itself with it.
         let work = "sh -c 'i=0; while [ $i -lt 50000 ]; do i=$((i + 1)); done'; :";
-        let (empty, single) = (counts.iter().min().expect("twenty"), count(work).expect("a count"));
+        // A hypervisor may charge the time that it took.
+        let singles = (0..5).map(|_| count(work).expect("a count"));
+        let (empty, single) = (*counts.iter().min().expect("twenty"), singles.min().expect("five"));
         let four = count(&format!("{work}; {work}; {work}; {work}")).expect("a count");
         assert!(single > 2 * empty && four > 2 * single, "{empty}, {single}, {four} ns");
     }

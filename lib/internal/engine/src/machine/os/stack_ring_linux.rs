@@ -140,12 +140,10 @@ fn ring_bytes(rings: usize) -> usize {
 mod tests {
     use super::*;
 
-    const BUSY_NS: u64 = 60_000_000;
-
-    /// Keeps the calling thread busy for some CPU time.
+    /// Keeps the calling thread busy for three samples.
     fn keep_busy() {
         let thread = || super::super::thread_cpu_ns().expect("an account");
-        let end = thread() + BUSY_NS;
+        let end = thread() + 3 * SAMPLE_INTERVAL_NS;
         while thread() < end {
             std::hint::spin_loop();
         }
@@ -154,26 +152,33 @@ mod tests {
     #[test]
     fn own_stacks_are_sampled() {
         let thread = super::super::thread_id();
+        let clock = || super::super::thread_stats::monotonic_ns().expect("a clock");
+        let started = clock();
         let history = match StackHistory::for_thread(thread, 1, SAMPLE_INTERVAL_NS) {
             Ok(history) => history,
             Err(why) => return assert!(why.to_string().contains("perf_event_open"), "{why}"),
         };
-        let clock = || super::super::thread_stats::monotonic_ns().expect("a clock");
-        let started = clock();
-        keep_busy();
+        // A hypervisor that takes the CPU for some intervals leaves one sample of all of them.
+        let mut busy = 0;
+        let (records, is_cut) = loop {
+            keep_busy();
+            busy += 1;
+            let past = history.read();
+            if past.0.samples.len() >= 3 {
+                break past;
+            }
+            assert!(busy < 20, "{} samples in {busy} times three intervals", past.0.samples.len());
+        };
         let ended = clock();
-        let (records, is_cut) = history.read();
-        assert!(!is_cut && history.sampled_ns() >= BUSY_NS);
+        assert!(!is_cut && history.sampled_ns() >= 3 * SAMPLE_INTERVAL_NS);
         let samples = &records.samples;
-        assert!(samples.len() >= 3, "{} samples of 60 ms", samples.len());
         assert!(samples.is_sorted_by_key(|sample| sample.at_ns));
         for sample in samples {
             assert_eq!((sample.process, sample.thread), (std::process::id(), thread));
-            assert!(sample.at_ns <= ended + SAMPLE_INTERVAL_NS);
+            assert!((started..=ended).contains(&sample.at_ns), "{started} {sample:?} {ended}");
             assert_eq!(sample.stack.len(), STACK_BYTES as usize);
             assert_ne!(sample.registers.instruction, 0);
         }
-        assert!(samples[0].at_ns >= started, "{} before {started}", samples[0].at_ns);
         assert!(history.written_bytes() > samples.len() as u64 * u64::from(STACK_BYTES));
     }
 }
