@@ -132,7 +132,7 @@ pub struct GateArgs {
     pub measure_equal: bool,
     /// Benchmark that the gate may leave unjudged and still pass: a part of its name, with ^ and $ for
     /// its ends; repeat for several
-    #[arg(long, value_name = "NAME", requires = "command", help_heading = "Benchmarks")]
+    #[arg(long, value_name = "NAME", value_parser = parse_name_part, requires = "command", help_heading = "Benchmarks")]
     pub allow_unjudged: Vec<String>,
     /// Meter to measure in programs that have several [default: the one with the period]
     #[arg(long, value_name = "NAME", requires = "candidate_cmd", help_heading = "Two sides")]
@@ -396,11 +396,21 @@ pub struct Tolerance {
     pub rise: f64,
 }
 
+/// Parses a part of the name of a benchmark. An empty part would be in every name.
+fn parse_name_part(text: &str) -> Result<String, ArgumentError> {
+    match text.trim_start_matches('^').trim_end_matches('$').is_empty() {
+        true => Err(ArgumentError::EmptyNamePart { text: text.to_owned() }),
+        false => Ok(text.to_owned()),
+    }
+}
+
 /// Error of an argument of the gate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
     #[error("the flags {flags:?} have an open quote")]
     OpenQuote { flags: String },
+    #[error("invalid name {text:?}: expected a part of a benchmark's name")]
+    EmptyNamePart { text: String },
     #[error("invalid tolerance {text:?}: expected e.g. p50=20% or 5%")]
     InvalidTolerance { text: String },
     #[error("invalid change {text:?}: expected e.g. 5% or p99=30%")]

@@ -355,6 +355,8 @@ fn unsuitable_metrics_are_rejected() {
     for (a, b, args, says) in [
         (good, "", &["--metric", "x"][..], "it writes no metric \"x\""),
         (good, good, &["--metric", "y"], "it writes x"),
+        (good, good, &["--metric", "libtset"], "did you mean libtest? it writes x"),
+        (good, good, &["--metric", "x", "--allow-unjudged", "^"], "a part of a benchmark's name"),
         (good, "metric x us lower\\nx 5\\n", &["--metric", "x"], "x in ns and x in us"),
         (good, "metric x ns lower\\nx 5\\nx 5\\n", &["--metric", "x"], "different metrics"),
         (good, good, &["--metric", "x", "--metric", "x"], "--metric names x twice"),

@@ -294,7 +294,7 @@ fn quote_tail(path: &Path) -> String {
         Ok::<Vec<u8>, io::Error>(tail)
     };
     let tail = read_tail().unwrap_or_default();
-    to_printable(String::from_utf8_lossy(&tail).trim())
+    to_printable(&String::from_utf8_lossy(&tail).trim().replace('\t', " "))
 }
 
 /// Creates the command of a measured run.

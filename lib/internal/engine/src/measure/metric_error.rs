@@ -4,10 +4,12 @@ use std::io;
 use std::sync::Arc;
 
 use cli::exit;
+use cli::suggest::did_you_mean;
 use jitterstat::series::{self, Better};
 
 use crate::machine::os::NotAvailable;
 use crate::measure::benches::BenchFormat;
+use crate::measure::metric_spec::metric_names;
 
 /// A metric that is not known, or that a run does not have.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -40,8 +42,9 @@ pub enum MetricError {
     #[error("{0:?} is negative or not finite in a run")]
     InvalidNumber(String),
     #[error(
-        "it writes no metric {name:?} to {}; it writes {}",
+        "it writes no metric {name:?} to {}; {}it writes {}",
         series::ENV_OUT,
+        did_you_mean(name, metric_names().into_iter().chain(.written.iter().map(String::as_str))),
         format_names(.written)
     )]
     MissingMetric { name: String, written: Vec<String> },

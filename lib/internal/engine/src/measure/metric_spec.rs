@@ -55,6 +55,12 @@ impl BenchSpec {
     }
 }
 
+/// Returns the names of the metrics that a run has without writing them, and of the harnesses.
+pub(super) fn metric_names() -> Vec<&'static str> {
+    let harnesses = BenchFormat::ALL.map(BenchFormat::name);
+    ["wall", "cpu", "instructions", "max-rss"].into_iter().chain(harnesses).collect()
+}
+
 impl MetricSpec {
     /// Parses `wall`, `latency`, `latency:p99`, `criterion`, `criterion:FILTER`, `go.allocs/op` or
     /// `go.allocs/op:FILTER`.
@@ -96,11 +102,7 @@ impl MetricSpec {
 
     /// Returns the parser of an argument with a metric.
     pub fn parser() -> impl TypedValueParser<Value = Self> {
-        let examples = || {
-            let harnesses = BenchFormat::ALL.map(BenchFormat::name);
-            plain_values(["wall", "cpu", "instructions", "max-rss"].iter().chain(&harnesses))
-        };
-        with_examples(Self::parse, examples)
+        with_examples(Self::parse, || plain_values(&metric_names()))
     }
 
     fn parse_custom(text: &str) -> Result<Self, MetricError> {

@@ -4,9 +4,11 @@
 //! prints the name before it runs the benchmark, whose own output can follow.
 
 use anstream::adapter::strip_str;
+use files::gate::verdict::UnjudgedReason;
 use jitterstat::series::Better;
 
 use super::bench_harness::{BenchMillis, Harness, flag};
+use super::bench_samples::Unmeasured;
 use super::command_words::executable_separator_place;
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_OUTPUT, effect};
 use super::{BenchOutputError, BenchSamples, NumberSamples, Selection, possible_names};
@@ -44,7 +46,9 @@ const EFFECTS: &[FlagEffect] = &[
 ];
 
 /// Results of what is not a benchmark, or was not run.
-const OTHER_RESULTS: [&str; 4] = ["ok", "ignored", "FAILED", "FAILED (time limit exceeded)"];
+const OTHER_RESULTS: [&str; 2] = ["ok", "ignored"];
+/// Results of what failed. Without a wrapper that hides the exit code, the run fails as well.
+const FAILED_RESULTS: [&str; 2] = ["FAILED", "FAILED (time limit exceeded)"];
 /// Start of the result of what was not run, if it states a reason.
 const IGNORED_WITH_REASON: &str = "ignored, ";
 
@@ -71,6 +75,8 @@ fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
             pending = None;
         } else if is_other_result(rest) {
             pending = None;
+        } else if has_result(rest, &FAILED_RESULTS) {
+            benches.extend(pending.take().map(failed));
         } else if line.starts_with("test result: ") {
             benches.extend(pending.take().map(without_number));
         }
@@ -80,13 +86,17 @@ fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
 }
 
 /// Returns whether the text behind a name has the result of what is not a benchmark, or was not run.
-/// The harness adds the time of a test if a flag demands it.
 fn is_other_result(text: &str) -> bool {
+    text.starts_with(IGNORED_WITH_REASON) || has_result(text, &OTHER_RESULTS)
+}
+
+/// Returns whether a text ends with one of the results. The harness adds the time of a test if a flag
+/// demands it.
+fn has_result(text: &str, results: &[&str]) -> bool {
     let text = text.trim_end();
     let without_time = text.strip_suffix('>').and_then(|text| text.rsplit_once(" <"));
     let result = without_time.map_or(text, |(result, _)| result);
-    text.starts_with(IGNORED_WITH_REASON)
-        || OTHER_RESULTS.iter().any(|other| result.ends_with(other))
+    results.iter().any(|other| result.ends_with(other))
 }
 
 /// A line with the name of a test or benchmark, and the text that follows it.
@@ -111,6 +121,11 @@ fn find_name(line: &str) -> Option<NamedLine<'_>> {
 
 fn without_number(name: &str) -> BenchSamples {
     BenchSamples::without_number(name.to_owned(), None)
+}
+
+fn failed(name: &str) -> BenchSamples {
+    let unmeasured = Unmeasured { reason: UnjudgedReason::Failed, message: String::new() };
+    BenchSamples::without_number(name.to_owned(), Some(unmeasured))
 }
 
 /// Parses `1,234.56 ns/iter (+/- 12.34) = 81 MB/s`. Criterion can state another unit.
@@ -178,12 +193,14 @@ mod tests {
             "test a ... ignored, needs a GPU",
             "test a ... ignored, needs a GPU <0.001s>",
             "test a ... ok <0.125s>",
-            "test a ... FAILED (time limit exceeded) <60.125s>",
             "running 3 tests",
             "test result: ok. 0 passed",
             "",
         ] {
             assert_eq!(parse(line).unwrap(), [], "{line}");
+        }
+        for line in ["test a ... FAILED", "test a ... FAILED (time limit exceeded) <60.125s>"] {
+            assert_eq!(parse(line).unwrap(), [failed("a")], "{line}");
         }
         let error = parse("test a ... bench: soon").unwrap_err().to_string();
         assert_eq!(error, "invalid time \"soon\" of a: expected e.g. 1,234.56 ns/iter");

@@ -46,7 +46,7 @@ impl StderrTail {
         let _ = self.closed.recv_timeout(KILL_TIMEOUT);
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&tail[tail.len().saturating_sub(STDERR_QUOTE_BYTES)..]);
-        StderrQuote(to_printable(text.trim()))
+        StderrQuote(to_printable(&text.trim().replace('\t', " ")))
     }
 }
 
