@@ -29,7 +29,7 @@ pub const FORMATS: [Offer<Comparison>; 5] = [
 fn document(comparison: &Comparison) -> Document {
     let mut document = heading(comparison);
     if has_overview(comparison) {
-        document.table(overview::table(comparison));
+        add_overview(&mut document, comparison);
     }
     for subject in &comparison.subjects {
         add_subject(&mut document, comparison, subject);
@@ -47,12 +47,7 @@ fn brief_document(comparison: &Comparison) -> Document {
         return document(comparison);
     }
     let mut document = heading(comparison);
-    document.sides(Sides {
-        base: describe_origin(&comparison.a),
-        candidate: describe_origin(&comparison.b),
-    });
-    document.table(overview::table(comparison));
-    document.notes([format!("{MEDIAN_ROUND_NOTE}. The maximum is that of all ticks.")]);
+    add_overview(&mut document, comparison);
     let (a, b) = (&comparison.a.file, &comparison.b.file);
     let id = &comparison.subjects[0].b.id;
     document.items([Item {
@@ -79,6 +74,24 @@ fn heading(comparison: &Comparison) -> Document {
     document
 }
 
+/// Adds the answer for all subjects, the verdict on the machine, and a row for each subject.
+fn add_overview(document: &mut Document, comparison: &Comparison) {
+    document.sides(Sides {
+        base: describe_origin(&comparison.a),
+        candidate: describe_origin(&comparison.b),
+    });
+    document.paragraph(overview::answer(&comparison.subjects));
+    add_fitness(document, comparison);
+    document.table(overview::table(comparison));
+    document.notes([format!("{MEDIAN_ROUND_NOTE}. The maximum is that of all ticks.")]);
+}
+
+fn add_fitness(document: &mut Document, comparison: &Comparison) {
+    for sentence in wording::fitness_notes(comparison) {
+        document.paragraph(sentence);
+    }
+}
+
 fn add_notes(document: &mut Document, comparison: &Comparison) {
     document.notes(footnotes(comparison));
     for warning in &comparison.warnings {
@@ -88,6 +101,10 @@ fn add_notes(document: &mut Document, comparison: &Comparison) {
 
 fn add_subject(document: &mut Document, comparison: &Comparison, subject: &SubjectComparison) {
     document.sides(name_sides(comparison, &subject.a.id, &subject.b.id));
+    document.paragraph(findings_sentence(subject));
+    if !has_overview(comparison) {
+        add_fitness(document, comparison);
+    }
     let rows = percentile_rows(subject);
     let heading = ["percentile", "A", "B", "B/A, 95 %", "B-A, 95 %", "rounds"];
     let mut table = Table::new(heading, 1).with_expendable(&["rounds", "B/A, 95 %"]);
@@ -95,7 +112,6 @@ fn add_subject(document: &mut Document, comparison: &Comparison, subject: &Subje
         table.row(row.cells());
     }
     document.table(table);
-    document.paragraph(findings_sentence(subject));
     let mut notes = vec![format!("Compared {}. {MEDIAN_ROUND_NOTE}.", subject_method(subject))];
     notes.extend(wording::used_marks(&rows).map(|mark| mark.to_string()));
     notes.push(wording::control_sentence(&rows));
@@ -108,13 +124,14 @@ fn add_metrics(document: &mut Document, comparison: &Comparison) {
     let name = |origin: &Origin| origin.program.clone().unwrap_or("?".to_owned());
     document.sides(name_sides(comparison, &name(&comparison.a), &name(&comparison.b)));
     let rows = metric_rows(comparison);
+    let findings = rows.iter().map(|row| (row.name(), row.estimate.finding));
+    document.paragraph(wording::group_findings(findings));
+    add_fitness(document, comparison);
     let mut table = Table::new(["metric", "A", "B", "B/A, 95 %", "runs"], 1);
     for row in &rows {
         table.row(row.cells());
     }
     document.table(table);
-    let findings = rows.iter().map(|row| (row.name(), row.estimate.finding));
-    document.paragraph(wording::group_findings(findings));
     let mut notes = vec![format!("Compared {}.", metrics_method(comparison))];
     if wording::has_relative_metrics(comparison) {
         notes.push(Mark::Baseline.to_string());

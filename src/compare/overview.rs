@@ -8,6 +8,43 @@ use render::document::Table;
 /// The percentiles of the tail that the overview can show, in order of preference.
 const TAILS: [&str; 2] = ["p99", "p90"];
 
+/// Maximum number of subjects that the answer names for a finding.
+const MAX_NAMES: usize = 4;
+
+/// Counts the subjects with each finding, and names those in which B is later or less late.
+pub fn answer(subjects: &[SubjectComparison]) -> String {
+    let total = subjects.len();
+    let mut sentences = Vec::new();
+    for (finding, words) in [(Finding::Later, "later"), (Finding::Earlier, "less late")] {
+        let found = subjects.iter().filter(|subject| !names_with(subject, finding).is_empty());
+        let mut names: Vec<String> = found.map(|subject| short_name(subjects, subject)).collect();
+        let count = names.len();
+        if count > MAX_NAMES {
+            names.truncate(MAX_NAMES);
+            names.push(format!("{} more", count - MAX_NAMES));
+        }
+        if count > 0 {
+            let names = names.join(", ");
+            sentences.push(format!("B is {words} for {count} of {total} subjects: {names}."));
+        }
+    }
+    for finding in [Finding::NoDifferenceShown, Finding::NotTrusted, Finding::TooFewRounds] {
+        let is_found = |subject: &&SubjectComparison| common_finding(subject) == Some(finding);
+        let count = subjects.iter().filter(is_found).count();
+        let subjects = format!("{count} of {total} subjects");
+        match finding {
+            _ if count == 0 => {}
+            Finding::NoDifferenceShown => {
+                sentences.push(format!("No difference is shown for {subjects}."));
+            }
+            Finding::NotTrusted => sentences
+                .push(format!("Unreliable, because the machine itself was late: {subjects}.")),
+            _ => sentences.push(format!("Too few rounds for an interval: {subjects}.")),
+        }
+    }
+    sentences.join(" ")
+}
+
 /// Builds a table with the differences B - A of each pair of subjects and a verdict in words.
 pub fn table(comparison: &Comparison) -> Table {
     let subjects = &comparison.subjects;
@@ -54,15 +91,22 @@ pub fn describe_findings(subject: &SubjectComparison) -> String {
             findings.push(format!("{words} {}", names.join(", ")));
         }
     }
-    if !findings.is_empty() {
-        findings.join("; ")
-    } else if !names_with(subject, Finding::NoDifferenceShown).is_empty() {
-        "no difference shown".to_owned()
-    } else if !names_with(subject, Finding::NotTrusted).is_empty() {
-        "unreliable".to_owned()
-    } else {
-        "too few rounds".to_owned()
+    match common_finding(subject) {
+        None => findings.join("; "),
+        Some(Finding::NoDifferenceShown) => "no difference shown".to_owned(),
+        Some(Finding::NotTrusted) => "unreliable".to_owned(),
+        Some(_) => "too few rounds".to_owned(),
     }
+}
+
+/// Returns what holds at all percentiles, unless B is later or less late at one.
+fn common_finding(subject: &SubjectComparison) -> Option<Finding> {
+    let has = |finding| !names_with(subject, finding).is_empty();
+    if has(Finding::Later) || has(Finding::Earlier) {
+        return None;
+    }
+    let known = [Finding::NoDifferenceShown, Finding::NotTrusted].into_iter().find(|f| has(*f));
+    Some(known.unwrap_or(Finding::TooFewRounds))
 }
 
 /// Returns the percentiles whose estimates over all rounds have a finding.
@@ -141,6 +185,31 @@ mod tests {
         ] {
             assert_eq!(describe_findings(&subject(&findings)), words);
         }
+    }
+
+    #[test]
+    fn answer_counts_subjects() {
+        use Finding::{Earlier, Later, NoDifferenceShown, NotTrusted, TooFewRounds};
+        let named = |name: &str, findings: &[(&str, Finding)]| {
+            let mut subject = subject(findings);
+            subject.b.name = name.to_owned();
+            subject
+        };
+        let mixed = [
+            named("a", &[("p50", Later), ("p90", Earlier)]),
+            named("b", &[("p50", NoDifferenceShown), ("p90", Later)]),
+            named("c", &[("p50", NoDifferenceShown), ("p90", NotTrusted)]),
+            named("d", &[("p50", NotTrusted)]),
+            named("e", &[("p50", TooFewRounds)]),
+        ];
+        assert_eq!(
+            answer(&mixed),
+            "B is later for 2 of 5 subjects: a, b. B is less late for 1 of 5 subjects: a. \
+             No difference is shown for 1 of 5 subjects. Unreliable, because the machine itself \
+             was late: 1 of 5 subjects. Too few rounds for an interval: 1 of 5 subjects."
+        );
+        let later = ["a", "b", "c", "d", "e", "f"].map(|name| named(name, &[("p50", Later)]));
+        assert_eq!(answer(&later), "B is later for 6 of 6 subjects: a, b, c, d, 2 more.");
     }
 
     #[test]

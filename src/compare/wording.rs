@@ -248,11 +248,10 @@ pub fn group_findings(findings: impl Iterator<Item = (String, Finding)>) -> Stri
     sentences.join(" ")
 }
 
-/// Returns notes that help to interpret a comparison: the role of chance, a remedy for missing
-/// intervals, and the fitness of the machine.
+/// Returns notes that help to interpret a comparison: the role of chance, and a remedy for missing
+/// intervals.
 pub fn footnotes(comparison: &Comparison) -> impl Iterator<Item = String> {
-    let notes = [chance_note(comparison), few_rounds_note(comparison)];
-    notes.into_iter().flatten().chain(fitness_notes(comparison))
+    [chance_note(comparison), few_rounds_note(comparison)].into_iter().flatten()
 }
 
 /// Returns a remedy if there are too few rounds or runs for an interval.

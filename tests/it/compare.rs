@@ -91,7 +91,9 @@ fn formats_agree() {
     let table = home.output(&sides);
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
     assert!(table.contains("paired by round") && table.contains(OS_INTERVAL), "{table}");
-    let row = table.lines().find(|line| line.starts_with("p50")).unwrap();
+    let place = |start: &str| table.lines().position(|line| line.starts_with(start)).unwrap();
+    let row = table.lines().find(|line| line.starts_with("p50 ")).unwrap();
+    assert!(place("p50") < place("p50 "), "the answer comes first: {table}");
     // The column of rounds makes way for wide numbers.
     let has_rounds = table.lines().any(|line| line.ends_with("rounds"));
     assert_eq!(row.ends_with(&format!("  {}", p50.all.rounds_a)), has_rounds, "{table}");
@@ -268,6 +270,7 @@ fn many_figures_mention_chance() {
     };
     let whole = compare("");
     assert!(whole.contains(" figures differ significantly; about one in"), "{whole}");
+    assert!(whole.find("B is later for ") < whole.find("subject, B - A"), "{whole}");
     let few = compare("#nanosleep@500us");
     assert!(!few.contains("by chance"), "{few}");
 }
