@@ -26,6 +26,7 @@ use crate::gate::args::CargoFlags;
 
 use super::old_criterion::{OldCriterion, OldCriterionError};
 use super::same_program::BuiltSide;
+use super::target_flags::TargetFlags;
 
 /// Directory of the base's build products, below those of the candidate. It remains, so that the
 /// next gate compiles the dependencies no more.
@@ -312,6 +313,12 @@ impl BenchBuild {
         command.args(["bench", "--no-run", "--message-format", "json-render-diagnostics"]);
         command.args(["--bench", &self.name]).args(&self.flags.0);
         align_functions(&mut command, |name| std::env::var_os(name));
+        if let (Side::Candidate, Some(flags)) = (side, find_target_flags(tree)) {
+            terminal::warning(&format!(
+                "{flags} can replace the alignment of functions, which the gate adds to build.rustflags; \
+                 without it, an unchanged function can become faster or slower: give its flags as RUSTFLAGS"
+            ));
+        }
         if let Some(criterion) = criterion {
             // A string of JSON is also one of TOML.
             let path = serde_json::Value::from(criterion.to_string_lossy());
@@ -366,6 +373,12 @@ fn align_functions(command: &mut Command, variable: impl Fn(&str) -> Option<OsSt
         }
     }
     command.args(["--config", &format!("build.rustflags=[\"{FUNCTION_ALIGNMENT}\"]")]);
+}
+
+/// Finds flags for a target, with which cargo ignores those of [`align_functions`].
+fn find_target_flags(tree: &Path) -> Option<TargetFlags> {
+    let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    TargetFlags::find(&tree.canonicalize().ok()?, &variables)
 }
 
 /// Returns the directory of all products of the profile with which an executable was built:

@@ -9,6 +9,7 @@ mod metric_plan;
 mod old_criterion;
 pub mod programs;
 mod same_program;
+mod target_flags;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
