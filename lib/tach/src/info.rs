@@ -119,6 +119,18 @@ fn measure_rate() -> RateInfo {
     }
 }
 
+/// Returns [`Info::rate_hz`] alone. Unlike [`info`], it does not read the rate that the CPU or the
+/// hypervisor states, which costs tens of microseconds at the first call under a hypervisor.
+///
+/// # Examples
+/// ```
+/// assert!(tach::rate_hz() > 0.0);
+/// ```
+#[must_use]
+pub fn rate_hz() -> f64 {
+    if source() == Source::OsClock { OS_CLOCK_RATE.hz } else { measure_rate().hz }
+}
+
 /// Returns [`Info::error_bound_ns`] alone. After the first conversion of the process this costs one
 /// load.
 ///

@@ -110,7 +110,7 @@ pub use anchor::{Anchor, Conversion};
 #[cfg(feature = "recalibrate-background")]
 pub use background::DEFAULT_RECALIBRATION_INTERVAL;
 pub use clock_pair::{Paired, read_paired};
-pub use info::{Info, RateFrom, error_bound_ns, info};
+pub use info::{Info, RateFrom, error_bound_ns, info, rate_hz};
 #[cfg(feature = "recalibrate-background")]
 pub use instant::set_recalibration_interval;
 pub use instant::{Instant, MonotonicInstant, OrderedInstant, recalibrate};

@@ -5,6 +5,8 @@ use core::arch::x86::{__cpuid, __rdtscp, _mm_lfence, _rdtsc, CpuidResult};
 #[cfg(target_arch = "x86_64")]
 use core::arch::x86_64::{__cpuid, __rdtscp, _mm_lfence, _rdtsc, CpuidResult};
 
+use std::sync::OnceLock;
+
 use crate::source::{CounterUnavailable, Source, StatedBy, StatedRate};
 
 pub(crate) const SOURCE: Source = Source::Tsc;
@@ -56,8 +58,8 @@ pub(crate) fn count_after_fence() -> u64 {
 pub(crate) fn fence_orders_reads() -> bool {
     const EXTENDED_FEATURES_2: u32 = 0x8000_0021;
     const LFENCE_ALWAYS_SERIALIZING: u32 = 1 << 2;
-    if let Some(leaf) = checked_cpuid(EXTENDED_FEATURES_2) {
-        return leaf.eax & LFENCE_ALWAYS_SERIALIZING != 0;
+    if highest_extended_leaf() >= EXTENDED_FEATURES_2 {
+        return cpuid(EXTENDED_FEATURES_2).eax & LFENCE_ALWAYS_SERIALIZING != 0;
     }
     let vendor = cpuid(0);
     [vendor.ebx, vendor.edx, vendor.ecx] == [*b"Genu", *b"ineI", *b"ntel"].map(u32::from_le_bytes)
@@ -85,17 +87,22 @@ fn checked_cpuid(leaf: u32) -> Option<CpuidResult> {
     if leaf <= cpuid(leaf & RANGE).eax { Some(cpuid(leaf)) } else { None }
 }
 
+/// Returns the highest leaf of the extended range. It is read once.
+fn highest_extended_leaf() -> u32 {
+    static HIGHEST: OnceLock<u32> = OnceLock::new();
+    *HIGHEST.get_or_init(|| cpuid(0x8000_0000).eax)
+}
+
 /// Checks that the counter is invariant and that `rdtscp` exists. It reads few leaves, since each
 /// costs microseconds under a hypervisor.
 pub(crate) fn check_usable() -> Result<(), CounterUnavailable> {
-    const HIGHEST: u32 = 0x8000_0000;
     const FEATURES: u32 = 0x8000_0001;
     const RDTSCP: u32 = 1 << 27;
     // EDX bit 8: one rate in every power and performance state (Intel SDM volume 3, 18.17.1; AMD
     // APM volume 3, E.4.7).
     const POWER: u32 = 0x8000_0007;
     const INVARIANT_TSC: u32 = 1 << 8;
-    if cpuid(HIGHEST).eax < POWER || cpuid(POWER).edx & INVARIANT_TSC == 0 {
+    if highest_extended_leaf() < POWER || cpuid(POWER).edx & INVARIANT_TSC == 0 {
         return Err(CounterUnavailable::NotInvariant);
     }
     if cpuid(FEATURES).edx & RDTSCP == 0 {
