@@ -4,10 +4,10 @@
 //! They are made through `rustix`, except for two of `libc`: `getrusage`, which `rustix` does not
 //! have, and `getrlimit`, with which `rustix` panics if a sandbox denies the call.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -23,6 +23,12 @@ pub(crate) fn open_at(
     check_name(name)?;
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(File::from(rustix::fs::openat(directory, name, flags, mode)?))
+}
+
+/// Returns the names of all entries of a directory, up to the first that cannot be read.
+pub(crate) fn list_names(directory: &File) -> io::Result<Vec<OsString>> {
+    let entries = rustix::fs::Dir::read_from(directory)?.map_while(Result::ok);
+    Ok(entries.map(|entry| OsString::from_vec(entry.file_name().to_bytes().to_vec())).collect())
 }
 
 /// Removes a file from a directory.

@@ -35,7 +35,7 @@ impl Clock {
     pub(crate) fn new() -> Self {
         let anchor = tach::Anchor::take();
         let start = tach::Instant::from_count(anchor.count());
-        let slope = (1e9 / tach::info().rate_hz * (1_u64 << SLOPE_BITS) as f64) as u64;
+        let slope = (1e9 / tach::rate_hz() * (1_u64 << SLOPE_BITS) as f64) as u64;
         let origin_error_counts = anchor.bracket_counts() / 2 + 1;
         Self {
             origin: anchor.os_instant(),

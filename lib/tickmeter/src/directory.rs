@@ -225,16 +225,13 @@ mod opened {
         }
 
         /// Returns the names of the files with one of these extensions.
-        ///
-        /// They are listed by the path, which may lead to another directory by now. All use of a
-        /// name is through the open directory, so a wrong name has no effect.
         fn names(&self, extensions: &[&str]) -> io::Result<Vec<OsString>> {
             let has_extension = |name: &OsString| {
                 let extension = Path::new(name).extension();
                 extension.is_some_and(|extension| extensions.iter().any(|end| extension == *end))
             };
-            let names = std::fs::read_dir(&self.path)?.flatten().map(|entry| entry.file_name());
-            Ok(names.filter(has_extension).collect())
+            let names = calls::list_names(&self.file)?;
+            Ok(names.into_iter().filter(has_extension).collect())
         }
 
         /// Opens a regular file of the directory's owner for reading.

@@ -162,11 +162,11 @@ mod shared {
     ) -> Result<CreatedMeter, Why> {
         let mut why = Why::NoDirectory;
         for directory in directories() {
-            if directory.parent().is_some_and(Path::is_dir) {
-                match create_in(&directory, name, header, words) {
-                    Ok(created) => return Ok(created),
-                    Err(refused) => why = refused,
-                }
+            match create_in(&directory, name, header, words) {
+                Ok(created) => return Ok(created),
+                // It has no parent.
+                Err(Why::Refused(_, error)) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(refused) => why = refused,
             }
         }
         Err(why)
@@ -242,13 +242,13 @@ mod shared {
         if let Some(directory) = last.upgrade().filter(|directory| directory.is_at(path)) {
             return Ok(directory);
         }
-        match DirBuilder::new().mode(0o700).create(path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(refused(error));
-            }
-            _ => {}
+        // A directory that exists costs one call.
+        let mut opened = Directory::open(path);
+        if let Ok(None) = opened {
+            create_directory(path)?;
+            opened = Directory::open(path);
         }
-        let directory = match Directory::open(path) {
+        let directory = match opened {
             Ok(Some(directory)) => Arc::new(directory),
             Ok(None) => return Err(refused(io::ErrorKind::NotFound.into())),
             Err(DirectoryError::Io(error)) => return Err(refused(error)),
@@ -256,6 +256,16 @@ mod shared {
         };
         *last = Arc::downgrade(&directory);
         Ok(directory)
+    }
+
+    /// Creates the directory of meters, unless it exists.
+    fn create_directory(path: &Path) -> Result<(), Why> {
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(Why::Refused(path.to_owned(), error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Opens a regular file for reading. Never blocks and follows no link.
