@@ -133,9 +133,9 @@ static const struct {
     {"ECANCELED", ECANCELED}, {"EADDRINUSE", EADDRINUSE}, {"ECONNABORTED", ECONNABORTED}, {"EXDEV", EXDEV},
     {"SIGHUP", -SIGHUP}, {"SIGINT", -SIGINT}, {"SIGKILL", -SIGKILL}, {"SIGPIPE", -SIGPIPE}, {"SIGTERM", -SIGTERM},
     {"SIGCHLD", -SIGCHLD}, {"SIGUSR1", -SIGUSR1}, {"SIGXFSZ", -SIGXFSZ}, {"SIGWINCH", -SIGWINCH},
-    {"pause", -1001}, {"cpu", -1002}, {"count", -1003},
+    {"pause", -1001}, {"cpu", -1002}, {"count", -1003}, {"offline", -1004},
 };
-enum { PAUSE = -1001, CPU = -1002, COUNT = -1003 };
+enum { PAUSE = -1001, CPU = -1002, COUNT = -1003, OFFLINE = -1004 };
 
 struct spec {
   const struct call *call;
@@ -294,6 +294,12 @@ static void move(pid_t thread) {
   }
 }
 
+/* Lets a thread run on all CPUs, as the kernel does when the CPU that it is bound to goes offline. */
+static void unbind(pid_t thread) {
+  cpu_set_t all;
+  if (!sched_getaffinity(0, sizeof all, &all)) sched_setaffinity(thread, sizeof all, &all);
+}
+
 static void act(int action, pid_t thread) {
   if (action == PAUSE) {
     kill(command, SIGSTOP);
@@ -301,6 +307,8 @@ static void act(int action, pid_t thread) {
     kill(command, SIGCONT);
   } else if (action == CPU) {
     move(thread);
+  } else if (action == OFFLINE) {
+    unbind(thread);
   } else if (action < 0 && action != COUNT) {
     kill(command, -action);
   }

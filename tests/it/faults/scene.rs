@@ -315,6 +315,8 @@ pub static ROUND: Scene = Scene {
 };
 pub static SETTINGS: Scene =
     run!("settings", ["nanosleep", "spin"], "--timer-slack", "1us", "--cpu", "0");
+pub static EACH: Scene =
+    run!("each", ["nanosleep"], "--each", "--cpus", "0", "--round-ticks", "10");
 pub static URGENT: Scene = run!("urgent", ["spin"], "--sched", "fifo:1", "--mlock");
 pub static WHY: Scene = run!("why", ["os-interval", "spin"], "--why");
 pub static LOADED: Scene = run!("loaded", ["spin"], "--load", "cpu:1");
@@ -497,7 +499,7 @@ pub static FLEET: Scene = Scene {
 };
 
 impl Scene {
-    pub const ALL: [&Self; 24] = [
+    pub const ALL: [&Self; 25] = [
         &TIMERS,
         &SPECIAL,
         &WORKERS,
@@ -507,6 +509,7 @@ impl Scene {
         &REDRAWN,
         &ROUND,
         &SETTINGS,
+        &EACH,
         &URGENT,
         &WHY,
         &LOADED,

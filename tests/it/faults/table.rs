@@ -1,7 +1,7 @@
 //! The table of faults: the command, the fault, its moments, and the expected result.
 
 use super::scene::{
-    AGAIN, CLOCKS, CONFIGURED, CONTROL, DUET, FLEET, GATE, GATED, LISTENING, LOADED, METERS,
+    AGAIN, CLOCKS, CONFIGURED, CONTROL, DUET, EACH, FLEET, GATE, GATED, LISTENING, LOADED, METERS,
     MONITOR, PAGE, PICTURES, PROGRAM, REDRAWN, ROUND, SETTINGS, SPECIAL, STORE, Scene, TIMERS,
     URGENT, WHY, WORKERS,
 };
@@ -192,7 +192,10 @@ pub const FAULT_LINES: &[FaultLine] = &[
     call(&URGENT, "setscheduler", "EPERM", ONCE, Refused("cannot run as fifo:1")),
     call(&URGENT, "mlock", "ENOMEM", ONCE, Refused("cannot lock memory")),
     call(&TIMERS, "epoll_wait", "cpu", &[Start, Middle, End, Always], Moved),
-    call(&SETTINGS, "sleep", "cpu", &[Middle, Always], Moved),
+    // A CPU that goes offline: its threads are moved, and no other can be bound to it.
+    call(&SETTINGS, "sleep", "offline", &[Middle, Always], Moved),
+    call(&EACH, "sleep", "offline", &[Middle, Always], Moved),
+    call(&EACH, "setaffinity", "EINVAL", EDGES, Fails(&["nanosleep"], "cannot bind to CPU 0")),
     // Memory and descriptors.
     limit(&TIMERS, "ulimit -n 7", Fails(TOKIO, "ulimit -n")),
     limit(&TIMERS, "ulimit -n 6", Fails(TOKIO, "ulimit -n")),
