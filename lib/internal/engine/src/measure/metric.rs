@@ -14,7 +14,7 @@ use crate::measure::benches::{
 };
 use crate::measure::child::{self, CompletedRun, ProgramFault, RunFailure, RunRequest, RunStep};
 use crate::measure::metric_error::{CountUnavailable, MetricError};
-use crate::measure::metric_spec::{MetricSpec, PERCENTILES, bench_specs};
+use crate::measure::metric_spec::{MetricSpec, PERCENTILES, bench_specs, metric_names};
 use crate::measure::{fresh_pages, program_output, supervisor};
 use crate::program::Program;
 
@@ -316,6 +316,7 @@ impl RunValues {
         found.ok_or_else(|| MetricError::MissingMetric {
             name: name.to_owned(),
             written: self.custom.iter().map(|metric| metric.name.clone()).collect(),
+            known: metric_names(),
         })
     }
 }

@@ -9,7 +9,6 @@ use jitterstat::series::{self, Better};
 
 use crate::machine::os::NotAvailable;
 use crate::measure::benches::BenchFormat;
-use crate::measure::metric_spec::metric_names;
 
 /// A metric that is not known, or that a run does not have.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -44,10 +43,15 @@ pub enum MetricError {
     #[error(
         "it writes no metric {name:?} to {}; {}it writes {}",
         series::ENV_OUT,
-        did_you_mean(name, metric_names().into_iter().chain(.written.iter().map(String::as_str))),
+        did_you_mean(name, .known.iter().copied().chain(.written.iter().map(String::as_str))),
         format_names(.written)
     )]
-    MissingMetric { name: String, written: Vec<String> },
+    MissingMetric {
+        name: String,
+        written: Vec<String>,
+        /// Names of metrics that a program need not write.
+        known: Vec<&'static str>,
+    },
     /// The metric is not comparable with that of the first run.
     #[error("{name} is in {unit}, {better} is better; in the first run it was in {first_unit}")]
     OtherUnit { name: String, unit: String, better: Better, first_unit: String },
