@@ -176,6 +176,25 @@ fn promises_are_upper_interval_ends() {
 }
 
 #[test]
+fn only_goals_have_wide_lines() {
+    for (args, goals, caption) in [
+        (&["--goal", "cpu=10%"][..], 1, "Wide grey line: the goal."),
+        (&["--goal", "cpu=10%", "--goal", "p50=1ms"], 2, "Wide grey line: the goal."),
+        (&["--period", "500us"], 0, "Lateness and cost over the period."),
+    ] {
+        let picture = find(args).file("found/find.svg");
+        let document = roxmltree::Document::parse(&picture).unwrap();
+        let width = |node: roxmltree::Node<'_, '_>| node.attribute("stroke-width")?.parse().ok();
+        let widths: Vec<u32> = document.descendants().filter_map(width).collect();
+        let wide = widths.iter().filter(|&&width| width > 2).count();
+        assert_eq!((wide, widths.iter().any(|&width| width == 2)), (goals, true), "{args:?}");
+        assert!(picture.contains(caption), "{args:?}");
+        assert_eq!(picture.contains("the goal"), goals > 0, "{args:?}");
+        assert!(!picture.contains("stroke-dasharray"), "dashes are signs of no ticker here");
+    }
+}
+
+#[test]
 fn report_shows_stored_search() {
     let ran = find(&["--goal", "cpu=10%", "--quiet"]).exits(0);
     let report = |format: &str, out: &str| {
