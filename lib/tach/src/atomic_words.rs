@@ -58,6 +58,10 @@ mod words {
     pub(crate) use std::sync::atomic::{AtomicI64, AtomicU64};
 }
 
+#[cfg_attr(
+    all(test, loom),
+    allow(unused_imports, reason = "the model of the line has its own")
+)]
 pub(crate) use words::{AtomicI64, AtomicU64};
 
 #[cfg(test)]

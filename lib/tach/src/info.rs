@@ -159,7 +159,7 @@ fn stated_rate() -> Option<StatedRate> {
     *STATED.get_or_init(counter::stated_rate)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -265,7 +265,7 @@ fn os_clock_count() -> u64 {
     OS_CLOCK_ORIGIN.saturating_add(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::anchor::Conversion;

@@ -17,20 +17,40 @@
 //! - To take an anchor sooner, [`Timeline::recalibrate`] moves the threshold to a few microseconds
 //!   ahead.
 
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::anchor::Anchor;
-use crate::atomic_words::{AtomicI64, AtomicU64};
 use crate::{counter, os};
+
+#[cfg(not(all(test, loom)))]
+use {
+    crate::atomic_words::{AtomicI64, AtomicU64},
+    std::sync::atomic::{AtomicUsize, fence},
+    std::sync::{Mutex, MutexGuard},
+};
+
+#[cfg(all(test, loom))]
+use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicI64, AtomicU64, AtomicUsize, fence},
+};
 
 /// The capacity of the line in pieces: 512 each time the age grows by a factor of e (see
 /// `AGE_DIVISOR`), from a microsecond to some years. Unused pieces are untouched zero pages, which
-/// are not stored in any file. Miri has no such pages, so it gets fewer.
-const MAX_PIECES: usize = if cfg!(miri) { 64 } else { 16_384 };
+/// are not stored in any file. Miri has no such pages, and loom has few words, so they get fewer.
+const MAX_PIECES: usize = if IS_MODEL {
+    4
+} else if cfg!(miri) {
+    64
+} else {
+    16_384
+};
 /// The pieces that are reserved for doubling the age again when the hourly pieces are used up.
-const RESERVED_PIECES: usize = 32;
+const RESERVED_PIECES: usize = if IS_MODEL { 1 } else { 32 };
+/// Whether loom runs the tests under every schedule.
+const IS_MODEL: bool = cfg!(all(test, loom));
 /// The minimum time between the first two anchors. The error of the first rate is a bracket over
 /// this time.
 const MIN_FIRST_BASELINE: Duration = Duration::from_micros(10);
@@ -51,7 +71,7 @@ const MAX_STATED_DEVIATION: f64 = 1e-3;
 /// A slope is stored as nanoseconds per count times two to this power.
 const SLOPE_BITS: u32 = 50;
 /// The powers of two up to the largest number of counts since the first anchor, and the one beyond.
-const OCTAVES: usize = u64::BITS as usize + 1;
+const OCTAVES: usize = if IS_MODEL { 10 } else { u64::BITS as usize + 1 };
 
 /// A piece of the line: `base_ns + (count * slope >> SLOPE_BITS)` for the counts from `start` up to
 /// `end`. Between two counts of a piece only the products differ.
@@ -69,6 +89,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
+    #[cfg(not(all(test, loom)))]
     const fn empty() -> Self {
         let (start, end) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { start, end, base_ns: AtomicI64::new(0), slope: AtomicU64::new(0) }
@@ -131,17 +152,36 @@ struct Anchors {
 
 type Pieces = [Piece; MAX_PIECES];
 
+#[cfg(not(all(test, loom)))]
 const fn empty_pieces() -> Pieces {
     [const { Piece::empty() }; MAX_PIECES]
 }
 
+#[cfg(all(test, loom))]
+fn empty_pieces() -> &'static Pieces {
+    let word = || AtomicU64::new(0);
+    let empty = |_| Piece { start: word(), end: word(), base_ns: AtomicI64::new(0), slope: word() };
+    Box::leak(Box::new(std::array::from_fn(empty)))
+}
+
+/// Returns the stated rate of the counter in nanoseconds per count, if it is stated.
+fn stated_rate() -> Option<f64> {
+    counter::cheap_stated_rate().map(|stated| 1e9 / stated.hz as f64)
+}
+
 /// The line of this process.
+#[cfg(not(all(test, loom)))]
 pub(crate) static TIMELINE: Timeline<'static> = {
     // The pieces are all zeros and have a static of their own. Otherwise every program file would
     // contain half a megabyte of zeros.
     static PIECES: Pieces = empty_pieces();
-    Timeline::new(&PIECES, || counter::cheap_stated_rate().map(|stated| 1e9 / stated.hz as f64))
+    Timeline::new(&PIECES, stated_rate)
 };
+
+/// The words of loom exist within a model only, so no test of loom uses the line of the process.
+#[cfg(all(test, loom))]
+pub(crate) static TIMELINE: std::sync::LazyLock<Timeline<'static>> =
+    std::sync::LazyLock::new(|| Timeline::new(empty_pieces(), stated_rate));
 
 /// The rate of the line and its quality.
 #[derive(Clone, Copy, Debug)]
@@ -179,11 +219,24 @@ struct PieceValues {
 impl<'p> Timeline<'p> {
     /// Creates a line without pieces. `stated_ns_per_count` returns the nominal rate, if one is
     /// stated, and is called once.
+    #[cfg(not(all(test, loom)))]
     const fn new(pieces: &'p Pieces, stated_ns_per_count: fn() -> Option<f64>) -> Self {
         Self {
             stated_ns_per_count,
             pieces,
             octaves: [const { AtomicUsize::new(0) }; OCTAVES],
+            newest: AtomicUsize::new(0),
+            error_bound_ns: AtomicU64::new(0),
+            anchors: Mutex::new(Anchors { origin: None, last: None, bracket_ns: 0.0 }),
+        }
+    }
+
+    #[cfg(all(test, loom))]
+    fn new(pieces: &'p Pieces, stated_ns_per_count: fn() -> Option<f64>) -> Self {
+        Self {
+            stated_ns_per_count,
+            pieces,
+            octaves: std::array::from_fn(|_| AtomicUsize::new(0)),
             newest: AtomicUsize::new(0),
             error_bound_ns: AtomicU64::new(0),
             anchors: Mutex::new(Anchors { origin: None, last: None, bracket_ns: 0.0 }),
@@ -550,7 +603,7 @@ fn ns_between(later: &Anchor, earlier: &Anchor) -> f64 {
     later.os_instant().saturating_duration_since(earlier.os_instant()).as_nanos() as f64
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -786,5 +839,111 @@ mod tests {
             assert!((ns - exact_ns(count)).abs() < 1_000);
         }
         assert!(timeline.newest.load(Ordering::Relaxed) < MAX_PIECES);
+    }
+}
+
+/// A model of the line, in which loom tries every schedule and every value that a load may return.
+///
+/// The counter is a word that each reading advances. Since it is advanced with `AcqRel`, readings
+/// order memory like physical time. What is not part of the model is the delay of a CPU's stores and
+/// loads, for which [`VISIBILITY_MARGIN`] allows.
+#[cfg(all(test, loom))]
+mod model {
+    use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+
+    use loom::sync::Arc;
+
+    use super::*;
+
+    /// A count and its conversion.
+    type Converted = (u64, i64);
+
+    struct Process {
+        counter: AtomicU64,
+        base: os::OsInstant,
+        timeline: Timeline<'static>,
+    }
+
+    impl Process {
+        /// Creates a process whose line has begun, and has no piece yet.
+        fn new() -> Self {
+            let timeline = Timeline::new(empty_pieces(), || None);
+            let process = Self { counter: AtomicU64::new(0), base: os::now(), timeline };
+            process.timeline.begin(|| process.take_anchor());
+            process
+        }
+
+        /// Reads the counter, which has one count per microsecond.
+        fn advance(&self, counts: u64) -> u64 {
+            self.counter.fetch_add(counts, AcqRel) + counts
+        }
+
+        fn now(&self) -> u64 {
+            self.advance(4)
+        }
+
+        /// Takes an anchor with an error, so that no two pieces have the same slope.
+        fn take_anchor(&self) -> Anchor {
+            let count = self.advance(10);
+            let error_ns = count * count % 7 * 100;
+            Anchor::new(count, self.base + Duration::from_nanos(1_000 * count + error_ns), 0)
+        }
+
+        fn convert(&self, count: u64) -> Converted {
+            (count, self.timeline.ns_at(count, || self.now(), || self.take_anchor()))
+        }
+
+        fn recalibrate(&self) -> bool {
+            self.timeline.recalibrate(|| self.now(), || self.take_anchor())
+        }
+
+        /// Checks that conversions have not changed, and that a later count is not converted to less.
+        fn check(&self, mut converted: Vec<Converted>) {
+            converted.sort_unstable();
+            assert!(converted.is_sorted_by_key(|(_, ns)| *ns), "{converted:?}");
+            for (count, ns) in converted {
+                assert_eq!(self.timeline.ns_on_line(count), ns, "at {count}");
+            }
+        }
+    }
+
+    fn run(model: impl Fn(&Arc<Process>) -> Vec<Converted> + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let process = Arc::new(Process::new());
+            let converted = model(&process);
+            process.check(converted);
+        });
+    }
+
+    #[test]
+    fn threads_add_pieces() {
+        run(|process| {
+            let first = process.now();
+            let other = Arc::clone(process);
+            let thread = loom::thread::spawn(move || {
+                [other.convert(first), other.convert(other.advance(30))]
+            });
+            let mut converted = vec![process.convert(first), process.convert(process.now())];
+            converted.extend(thread.join().unwrap());
+            assert!(process.timeline.newest.load(Relaxed) > 0);
+            converted
+        });
+    }
+
+    #[test]
+    fn recalibration_keeps_conversions() {
+        run(|process| {
+            process.convert(process.advance(150));
+            assert!(process.recalibrate());
+            let early = process.timeline.newest().start() - 1;
+            let other = Arc::clone(process);
+            let thread = loom::thread::spawn(move || other.recalibrate());
+            let late = process.convert(process.advance(20));
+            let converted = vec![late, process.convert(early), process.convert(process.now())];
+            thread.join().unwrap();
+            converted
+        });
     }
 }
