@@ -6,6 +6,8 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
+
 /// `perf_event_attr`, in the version that added `clockid`.
 #[repr(C)]
 #[derive(Default)]
@@ -91,6 +93,13 @@ pub(super) fn count(mut event: &File) -> io::Result<u64> {
     let mut number = [0; 8];
     event.read_exact(&mut number)?;
     Ok(u64::from_ne_bytes(number))
+}
+
+/// Returns whether the thread of an event has ended.
+pub(super) fn has_ended(event: &File) -> bool {
+    let mut polled = [PollFd::new(event, PollFlags::empty())];
+    let is_polled = rustix::event::poll(&mut polled, Some(&Timespec::default())).is_ok();
+    is_polled && polled[0].revents().contains(PollFlags::HUP)
 }
 
 /// Ring buffer of an event, mapped into this process.

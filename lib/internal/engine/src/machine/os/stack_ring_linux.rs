@@ -107,6 +107,11 @@ impl StackHistory {
         perf::record(self.0.event(), is_on);
     }
 
+    /// Returns whether the sampled thread has ended. Its number may belong to another one by now.
+    pub fn has_ended(&self) -> bool {
+        perf::has_ended(self.0.event())
+    }
+
     /// Reads the last records, while sampling continues, and returns whether older ones were
     /// overwritten.
     pub fn read(&self) -> (StackRecords, bool) {
@@ -146,6 +151,26 @@ mod tests {
         let end = thread() + 3 * SAMPLE_INTERVAL_NS;
         while thread() < end {
             std::hint::spin_loop();
+        }
+    }
+
+    #[test]
+    fn ended_threads_are_noticed() {
+        let (number, numbers) = std::sync::mpsc::channel();
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            number.send(super::super::thread_id()).unwrap();
+            ends.recv().unwrap_err();
+        });
+        let opened = StackHistory::for_thread(numbers.recv().unwrap(), 1, SAMPLE_INTERVAL_NS);
+        let was_over = opened.as_ref().is_ok_and(StackHistory::has_ended);
+        drop(end);
+        thread.join().unwrap();
+        let Ok(history) = opened else { return };
+        assert!(!was_over);
+        // The kernel wakes the thread that joins before it closes the events.
+        while !history.has_ended() {
+            std::thread::yield_now();
         }
     }
 

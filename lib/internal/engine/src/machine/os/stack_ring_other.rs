@@ -27,6 +27,10 @@ impl StackHistory {
         match *self {}
     }
 
+    pub fn has_ended(&self) -> bool {
+        match *self {}
+    }
+
     pub fn read(&self) -> (StackRecords, bool) {
         match *self {}
     }

@@ -67,9 +67,12 @@ impl StackWatch {
         }
         let (mut has_ended, mut ended_samples) = (false, 0);
         self.threads.retain(|thread, watched| {
-            let is_kept = existing.get(thread) == Some(&watched.process);
+            let is_same = !watched.history.has_ended();
+            let is_kept = is_same && existing.get(thread) == Some(&watched.process);
             if !is_kept {
-                has_ended |= !processes.contains(&watched.process);
+                // A program may have been replaced by another one with its number.
+                let is_leader = *thread == watched.process;
+                has_ended |= !processes.contains(&watched.process) || (is_leader && !is_same);
                 ended_samples += watched.samples();
             }
             is_kept
@@ -186,4 +189,27 @@ fn measure_sample(history: &StackHistory) -> u64 {
     let [plain_ns, sampled_ns] = shortest_ns;
     let samples = (sampled_ns / COST_INTERVAL_NS).max(1);
     sampled_ns.saturating_sub(plain_ns) / samples
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Two programs in a row have the same process and thread numbers.
+    #[test]
+    fn reused_numbers_are_sampled_again() {
+        let Ok(mut watch) = StackWatch::open() else { return };
+        let started = std::thread::spawn(|| {
+            StackHistory::for_thread(os::thread_id(), MAX_THREADS, SAMPLE_INTERVAL_NS)
+        });
+        let ended = started.join().unwrap().expect("samples of this thread are allowed");
+        while !ended.has_ended() {
+            std::thread::yield_now();
+        }
+        let process = std::process::id();
+        watch.threads.insert(process, ProgramThread { process, history: ended });
+        watch.watch_programs(&[process].into());
+        let main = watch.threads.get(&process);
+        assert!(main.is_none_or(|thread| !thread.history.has_ended()), "its ring was kept");
+    }
 }
