@@ -31,7 +31,7 @@ struct RunningLoad {
     cpu_ns: Option<u64>,
     /// CPU time of the process before its first round, which is the cost of its start.
     startup_ns: u64,
-    /// Time for which the load was active: the rounds of its scenarios. It is paused otherwise.
+    /// Time for which the load could run: the rounds of its scenarios. It is paused otherwise.
     active: Duration,
 }
 
@@ -80,17 +80,18 @@ impl Loads {
         let failed = |failure: &LoadFailure| {
             Err(RoundError::Load { load: load.clone(), failure: failure.clone() })
         };
+        // The load runs from within `resume` until within `pause`.
+        let began = now();
         if let Err(failure) = running.resume() {
             return (0..count).map(|_| failed(&failure)).collect();
         }
-        let began = now();
         let mut rounds = measure();
-        running.active += began.elapsed();
         for round in rounds.iter().flatten() {
             running.add_cpu_time(Some(round.cost.load_cpu_ns));
         }
         let ended = running.process.as_mut().and_then(BackgroundProcess::try_exit);
         running.pause();
+        running.active += began.elapsed();
         if let Some(exit) = ended {
             rounds.fill_with(|| failed(&LoadFailure::Ended(exit.clone())));
         }
