@@ -301,8 +301,10 @@ fn long_request_headers_are_rejected() {
 fn sigterm_writes_the_open_interval() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
-    let args = ["--period", "1ms", "--listen", "0", "--log", log.to_str().unwrap()];
-    let mut running = start(home.path(), &args);
+    // No interval of a day ends in the next two hours: a shorter one than a tenth is not begun.
+    let interval = ["--interval", "24h", "--period", "1ms"];
+    let args = ["--listen", "0", "--log", log.to_str().unwrap()];
+    let mut running = start(home.path(), &[&interval[..], &args].concat());
     let address = metrics_address(&mut running);
     wait_for(|| {
         let samples = scrape(&address);
@@ -363,7 +365,7 @@ fn broken_limits_are_reported() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
     // The first limit is always broken, the others never.
-    let limits = ["--limit", "nanosleep:max=1ns", "--limit", "max=24h", "--limit", "missed=99%"];
+    let limits = ["--limit", "nanosleep:max=1ns", "--limit", "max=24h", "--limit", "p50=24h"];
     let args = ["--interval", "1s", "--listen", "127.0.0.1:0", "--log", log.to_str().unwrap()];
     let mut running = start(home.path(), &[&limits[..], &args[..]].concat());
     let line = running.says("limit broken");
