@@ -6,7 +6,7 @@
 //! `fuzz/finds`.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,12 +22,11 @@ use super::mutate::mutate;
 use super::step_costs::StepCosts;
 use super::{Body, TARGETS, gate};
 
-/// Maximum CPU time of a step for an input below 1 MB, as a multiple of [`reference_ns`].
-const MAX_STEP_REFERENCES: u64 = 500;
-/// CPU time up to which a step is not compared with the maximum.
-const CHEAP_STEP: Duration = Duration::from_millis(500);
-/// Number of runs of a costly input. A hypervisor may charge the time that it took to some of them.
-const COSTLY_RUNS: usize = 5;
+/// Maximum CPU time of a step for an input below 1 MB. The slowest ones take an eighth of it.
+const STEP_TIMEOUT: Duration = Duration::from_secs(2);
+/// Number of runs of an input that exceeds the maximum. A hypervisor may charge the time that it took
+/// to some of them.
+const SLOW_RUNS: usize = 3;
 /// Maximum memory of a step: a multiple of the size of the input, plus a constant.
 const BYTES_PER_BYTE: u64 = 64;
 const MAX_BYTES: u64 = 64 << 20;
@@ -128,7 +127,7 @@ fn execute(body: Body, bytes: &[u8], totals: &mut Totals) -> Result<Behaviour, S
     let (peak, (spent, step)) = (costs.peak_bytes.get(), costs.slowest.get());
     totals.peak = totals.peak.max((peak, bytes.len()));
     totals.slowest = totals.slowest.max((spent, step, bytes.len()));
-    if u128::from(spent) > CHEAP_STEP.as_nanos() && !is_affordable(body, bytes, spent) {
+    if is_slow(spent) && is_slow_again(body, bytes) {
         return Err(format!(
             "{step} takes {:?} for {} bytes",
             Duration::from_nanos(spent),
@@ -147,30 +146,17 @@ fn execute(body: Body, bytes: &[u8], totals: &mut Totals) -> Result<Behaviour, S
     Ok(classify(bytes, &result, &costs))
 }
 
-/// Compares a costly step with what this machine needs for the reference at the same time, and runs
-/// the input again if it is too slow.
-fn is_affordable(body: Body, bytes: &[u8], mut spent_ns: u64) -> bool {
-    for _ in 1..COSTLY_RUNS {
-        if spent_ns <= MAX_STEP_REFERENCES * reference_ns() {
-            return true;
-        }
-        let costs = StepCosts::default();
-        let _ = body(bytes, &costs);
-        spent_ns = costs.slowest.get().0;
-    }
-    spent_ns <= MAX_STEP_REFERENCES * reference_ns()
+fn is_slow(spent_ns: u64) -> bool {
+    u128::from(spent_ns) > STEP_TIMEOUT.as_nanos()
 }
 
-/// Returns the CPU time of a fixed amount of work with numbers, strings and maps, like that of the
-/// steps.
-fn reference_ns() -> u64 {
-    const KEYS: u64 = 20_000;
-    let before = thread_cpu_ns();
-    let key = |n: u64| format!("{:x}", n.wrapping_mul(0x9e37_79b9));
-    let map: BTreeMap<String, u64> = (0..KEYS).map(|n| (key(n), n)).collect();
-    let lines: String = map.iter().map(|(key, n)| format!("{key}={n}\n")).collect();
-    std::hint::black_box(lines);
-    thread_cpu_ns().zip(before).map_or(u64::MAX / MAX_STEP_REFERENCES, |(now, before)| now - before)
+/// Returns whether all other runs of an input are slow as well.
+fn is_slow_again(body: Body, bytes: &[u8]) -> bool {
+    (1..SLOW_RUNS).all(|_| {
+        let costs = StepCosts::default();
+        let _ = body(bytes, &costs);
+        is_slow(costs.slowest.get().0)
+    })
 }
 
 /// Stores the input and panics.
@@ -308,7 +294,7 @@ fn defects_are_detected() {
     let mute: Body = |_, _| Err(cli::exit::Error::usage("\n"));
     assert!(execute(mute, &[0], &mut totals).unwrap_err().contains("without a word"));
     let slow: Body = |_, costs| {
-        let until = thread_cpu_ns().map(|ns| ns + 1_100_000_000);
+        let until = thread_cpu_ns().map(|ns| ns + 2_100_000_000);
         costs.measure("think", || while thread_cpu_ns() < until {});
         Ok(())
     };

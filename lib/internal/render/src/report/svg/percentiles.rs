@@ -34,7 +34,7 @@ const MAX_NAME_CHARS: usize = 28;
 /// Number of marks on a curve.
 const MARKS: usize = 4;
 /// Maximum number of curves in the background of a small chart.
-const MAX_GHOSTS: usize = 60;
+const MAX_GHOSTS: usize = 24;
 /// Maximum number of points of all curves in the backgrounds of small charts, if each has only a few.
 const MAX_GHOST_POINTS: usize = 50_000;
 
