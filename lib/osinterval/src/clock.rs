@@ -1,6 +1,6 @@
 //! tokio's clock, which tests may pause, and the real clock, which native timers follow.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
 
@@ -45,13 +45,28 @@ const fn has_test_util<T: StartPausedResult>(_: fn(&'static mut Builder) -> T) -
 /// Returns whether tokio's clock is not the real one: it is paused, or was at some time.
 #[inline]
 pub(crate) fn is_shifted() -> bool {
-    CAN_PAUSE && differs_from_real_clock()
+    CAN_PAUSE && differs_from(real_now, tokio_now)
 }
 
-fn differs_from_real_clock() -> bool {
-    let before = real_now();
-    let time = tokio_now();
-    time < before || time > real_now()
+/// Returns whether a clock is not the real one: a reading of it is not between two readings of that.
+///
+/// A thread can lose its CPU between the two. A paused clock that is ahead by less than this pause
+/// then seems to be the real one, so readings that are far apart are repeated.
+fn differs_from(real: impl Fn() -> Instant, clock: impl Fn() -> Instant) -> bool {
+    const MAX_READINGS: usize = 16;
+    const MAX_BRACKET: Duration = Duration::from_micros(10);
+    for _ in 0..MAX_READINGS {
+        let before = real();
+        let time = clock();
+        let after = real();
+        if time < before || time > after {
+            return true;
+        }
+        if after - before <= MAX_BRACKET {
+            break;
+        }
+    }
+    false
 }
 
 /// Returns the time of tokio's clock, which is the clock of every deadline. Outside of a runtime it
@@ -63,7 +78,7 @@ pub(crate) fn tokio_now() -> Instant {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::cell::Cell;
 
     use super::*;
 
@@ -75,6 +90,19 @@ mod tests {
         for _ in 0..10_000 {
             assert!(!is_shifted());
         }
+    }
+
+    #[test]
+    fn pause_between_readings_hides_no_shift() {
+        const READINGS_US: [u64; 4] = [0, 4_000, 4_001, 4_002];
+        let (start, read) = (real_now(), Cell::new(0));
+        let real = || {
+            let us = READINGS_US[read.replace(read.get() + 1)];
+            start + Duration::from_micros(us)
+        };
+        let ahead = start + Duration::from_millis(1);
+        assert!(differs_from(real, || ahead));
+        assert!(!differs_from(|| ahead, || ahead));
     }
 
     #[tokio::test(start_paused = true)]
