@@ -130,7 +130,8 @@ fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
             ));
         }
         (Rendering::Bytes(bytes), _) => file_io::write_output(bytes, out)?,
-        (Rendering::Pictures(pictures), Some(Destination { path: directory, force })) => {
+        (Rendering::Pictures(pictures), Some(out)) if !out.is_stdout() => {
+            let Destination { path: directory, force } = out;
             std::fs::create_dir_all(directory).map_err(|e| Error::unwritable(directory, &e))?;
             let mut files = Vec::new();
             for picture in pictures {
@@ -138,7 +139,7 @@ fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
             }
             file_io::write_outputs(&files, force)?;
         }
-        (Rendering::Pictures(_), None) => {
+        (Rendering::Pictures(_), _) => {
             return Err(Error::usage("pictures are files: give a directory with --out"));
         }
     }

@@ -36,7 +36,10 @@ pub fn run(args: &NewPlanArgs) -> exit::Result<ExitStatus> {
             let destination = Destination { path: file, force: args.force };
             destination.check_file()?;
             destination.write_file(PLAN.as_bytes())?;
-            terminal::note(false, &format!("written: {}; osjitter run --plan {0}", file.display()));
+            if !destination.is_stdout() {
+                let file = file.display();
+                terminal::note(false, &format!("written: {file}; osjitter run --plan {file}"));
+            }
         }
     }
     Ok(ExitStatus::Done)

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::hostile::{fixture, report, report_with_limits, write_file};
+use crate::osjitter::Osjitter;
 
 /// Returns the paths in a directory, with the content of files.
 fn listing(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
@@ -16,6 +17,22 @@ fn listing(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
         .collect();
     entries.sort();
     entries
+}
+
+#[test]
+fn dash_means_standard_output() {
+    let home = tempfile::tempdir().unwrap();
+    let file = fixture("cyclictest.json");
+    let show = |format: &str, more: &[&str]| {
+        let command = Osjitter::new(["report", "--format", format]).args([&file]).args(more);
+        command.directory(home.path()).run()
+    };
+    assert_eq!(show("csv", &["--out", "-"]).exits(0).stdout, show("csv", &[]).exits(0).stdout);
+    show("svg", &["--out", "-"]).exits(2);
+    let plan = |args: &[&str]| Osjitter::new(args).directory(home.path()).run();
+    assert_eq!(plan(&["new-plan", "-"]).exits(0).stdout, plan(&["new-plan"]).exits(0).stdout);
+    plan(&["run", "--out", "-"]).exits(2);
+    assert_eq!(listing(home.path()), []);
 }
 
 #[test]

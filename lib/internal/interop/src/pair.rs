@@ -39,7 +39,8 @@ pub fn file_path(pair: &Path, kind: &str, ending: &str) -> PathBuf {
 
 /// Writes both files, or only the bins to standard output.
 pub fn deliver(intervals: &[Interval], out: Option<Destination<'_>>) -> Result<()> {
-    let Some(Destination { path: out, force }) = out else {
+    let to_file = out.filter(|out| !out.is_stdout());
+    let Some(Destination { path: out, force }) = to_file else {
         return file_io::write_output(bins_csv(intervals), None);
     };
     let Some((pair, BINS, ending)) = split_path(out) else {

@@ -1,11 +1,11 @@
 //! The place that a user names for a result, and what is done if another result is there.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::exit::{Error, Result, usage};
 
-use super::{Replacement, check_directory_writable, check_length, parent};
+use super::{Replacement, STDIO, check_directory_writable, check_length, parent};
 
 /// The file or directory that a user names for a result.
 #[derive(Clone, Copy, Debug)]
@@ -21,11 +21,19 @@ impl<'a> Destination<'a> {
         out.map(|path| Self { path, force })
     }
 
+    /// Whether the result goes to standard output, which `-` names as it names standard input.
+    pub fn is_stdout(&self) -> bool {
+        self.path == Path::new(STDIO)
+    }
+
     /// Checks that a file can be written later, and that it replaces nothing.
     ///
     /// # Errors
     /// Returns an error if the file is not writable, or if it exists and must not be replaced.
     pub fn check_file(&self) -> Result<()> {
+        if self.is_stdout() {
+            return Ok(());
+        }
         let file = self.path;
         check_replacement(Some(file).filter(|file| has_content(file)), self.force)?;
         let probe = if file.is_dir() {
@@ -40,6 +48,9 @@ impl<'a> Destination<'a> {
 
     /// Writes a file completely or not at all, unless it would replace one that it must not.
     pub fn write_file(&self, bytes: &[u8]) -> Result<()> {
+        if self.is_stdout() {
+            return io::stdout().write_all(bytes).map_err(Error::from_stdout);
+        }
         write_outputs(&[(self.path.to_path_buf(), bytes.to_vec())], self.force)
     }
 }

@@ -73,8 +73,8 @@ pub fn identity(path: &Path) -> io::Result<FileIdentity> {
     path.canonicalize().map(FileIdentity)
 }
 
-/// The path that means standard input.
-const STDIN: &str = "-";
+/// The path that means standard input, or standard output.
+const STDIO: &str = "-";
 
 /// Reads the text of a file, gzip or plain, without its byte order mark. `-` is standard input.
 ///
@@ -82,7 +82,7 @@ const STDIN: &str = "-";
 /// Returns an error that names the file if it cannot be read, is larger than memory allows, or is
 /// not UTF-8.
 pub fn read_text(file: &Path) -> Result<String> {
-    if file == Path::new(STDIN) {
+    if file == Path::new(STDIO) {
         return read_stdin();
     }
     let opened = File::open(file).map_err(|e| Error::unreadable(file, &e))?;

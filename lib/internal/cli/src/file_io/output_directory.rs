@@ -65,6 +65,9 @@ impl OutputDirectory {
     /// Returns an error that names the result.
     pub fn check(requested: Option<Destination<'_>>, results: ResultNames) -> Result<()> {
         let Some(Destination { path, force }) = requested else { return Ok(()) };
+        if requested.is_some_and(|destination| destination.is_stdout()) {
+            return Err(usage!("invalid --out -: expected a directory; {REMEDY}"));
+        }
         // A directory that cannot be listed is reported when it is opened.
         let found = find_results(path, results).unwrap_or_default();
         let existing = found.iter().find(|result| result.kind.is_file());
@@ -312,6 +315,14 @@ mod tests {
 
     fn open(path: &Path, force: bool) -> Result<OutputDirectory> {
         OutputDirectory::open(Some(Destination { path, force }), "", NAMES)
+    }
+
+    #[test]
+    fn standard_output_is_no_directory() {
+        let refused = open(Path::new("-"), true).err().unwrap();
+        assert_eq!(refused.code(), 2);
+        assert!(refused.to_string().contains("expected a directory"), "{refused}");
+        assert!(!Path::new("-").exists());
     }
 
     #[test]

@@ -14,6 +14,8 @@ use super::{check_size, max_file_bytes, too_large};
 
 /// Bytes at the start of a gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// Bytes at the start of files that other programs compressed. No text begins with them.
+const OTHER_MAGIC: [([u8; 2], &str); 2] = [([0x28, 0xb5], "zstd"), ([0xfd, 0x37], "xz")];
 /// Size to which any compressed file may be unpacked.
 const MIN_UNPACKED_BYTES: u64 = 64 << 20;
 /// Factor by which a larger file may be unpacked. Reports are packed to a tenth and bins to a
@@ -90,6 +92,11 @@ impl TextReader {
     pub fn from_bytes(mut source: impl Read + 'static, max_bytes: u64) -> io::Result<Self> {
         let magic = read_start(&mut source, GZIP_MAGIC.len())?;
         let is_gzip = magic == GZIP_MAGIC;
+        if let Some((_, name)) = OTHER_MAGIC.iter().find(|(start, _)| magic == start) {
+            return Err(reject(usage!(
+                "is compressed by {name}: unpack it, or compress it by gzip"
+            )));
+        }
         let source = Cursor::new(magic).chain(source);
         let packed_bytes = Rc::new(Cell::new(0));
         let mut reader = Self {
@@ -227,6 +234,8 @@ mod tests {
     fn unsuitable_texts_are_rejected() {
         let error = |bytes: Vec<u8>, max_bytes| read(bytes, max_bytes).unwrap_err().to_string();
         assert!(error(b"\xff\xfea\0".to_vec(), 9).contains("UTF-16"));
+        assert!(error(b"\x28\xb5\x2f\xfd\x04".to_vec(), 9).contains("is compressed by zstd"));
+        assert!(error(b"\xfd7zXZ\0".to_vec(), 9).contains("is compressed by xz"));
         assert!(error(vec![b'a'; 11], 10).contains("is larger"));
         assert!(error(compress(&[b'a'; 11]).unwrap(), 10).contains("when it is unpacked"));
         let mut cut = compress(&[b'a'; 1_000]).unwrap();
