@@ -193,7 +193,9 @@ fn several_processes_are_measured_outside() {
         // The warm-up is a part of the cost, unless it is unknown because of the start.
         let warmup_ns = ROUNDS * (WARMUP - 1) * (BURNT * OUTSIDE_FACTOR).as_nanos() as u64;
         assert!(cost_ns.is_none_or(|ns| ns > measured.burnt_ns + warmup_ns / 2), "{cost_ns:?}");
-        assert_eq!(measured.warns(), cost_ns.is_some(), "{variant}");
+        // A start that was delayed can exceed the cost of some rounds only.
+        let is_partly_known = subject.rounds.iter().any(|round| round.cpu_ns.is_some());
+        assert_eq!(measured.warns(), is_partly_known, "{variant}");
     }
 }
 
