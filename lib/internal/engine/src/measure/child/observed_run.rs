@@ -86,7 +86,7 @@ impl Readings {
         if let (Some((_, before)), Some((_, after))) = (self.window.front(), self.window.back())
             && self.min_runs.is_some_and(|min_runs| max_runs(before, after) >= min_runs)
         {
-            self.ticking_threads = Some(loop_threads(before, after));
+            self.ticking_threads = Some(loop_threads(before, after, self.min_runs));
         }
     }
 
@@ -96,7 +96,8 @@ impl Readings {
         if *first + WINDOW > *last {
             return None;
         }
-        Some(self.ticking_threads.unwrap_or_else(|| loop_threads(before, after)))
+        let last_threads = || loop_threads(before, after, self.min_runs);
+        Some(self.ticking_threads.unwrap_or_else(last_threads))
     }
 }
 
@@ -107,21 +108,28 @@ fn min_loop_runs(period: Duration) -> Option<u64> {
     u64::try_from(ticks / 2).ok().filter(|runs| *runs >= 2)
 }
 
+/// Returns how often a thread ran since an earlier reading; `None` if it has started since then.
+fn runs_since(before: &[ThreadReading], reading: &ThreadReading) -> Option<u64> {
+    let earlier = before.iter().find(|earlier| earlier.thread == reading.thread)?;
+    Some(reading.switches.saturating_sub(earlier.switches))
+}
+
 /// Returns how often the thread that ran most ran between two readings.
 fn max_runs(before: &[ThreadReading], after: &[ThreadReading]) -> u64 {
-    let runs = |reading: &ThreadReading| {
-        let earlier = before.iter().find(|earlier| earlier.thread == reading.thread)?;
-        Some(reading.switches.saturating_sub(earlier.switches))
-    };
-    after.iter().filter_map(runs).max().unwrap_or(0)
+    after.iter().filter_map(|reading| runs_since(before, reading)).max().unwrap_or(0)
 }
 
 /// Returns the settings of the threads that ran between two readings or, if there are none, of all
-/// threads of processes without children.
-fn loop_threads(before: &[ThreadReading], after: &[ThreadReading]) -> Vec<ThreadSettings> {
+/// threads of processes without children. A shell that has just started the program has run too, so
+/// a process with children must have run as often as a loop does.
+fn loop_threads(
+    before: &[ThreadReading],
+    after: &[ThreadReading],
+    min_loop_runs: Option<u64>,
+) -> Vec<ThreadSettings> {
     let has_run = |reading: &&ThreadReading| {
-        let earlier = before.iter().find(|earlier| earlier.thread == reading.thread);
-        earlier.is_some_and(|earlier| reading.switches > earlier.switches)
+        let min_runs = if reading.is_leaf { 1 } else { min_loop_runs.unwrap_or(1) };
+        runs_since(before, reading).is_some_and(|runs| runs >= min_runs)
     };
     let mut threads: Vec<&ThreadReading> = after.iter().filter(has_run).collect();
     if threads.is_empty() {
@@ -155,7 +163,10 @@ mod tests {
     }
 
     fn nice_values(before: &[ThreadReading], after: &[ThreadReading]) -> Vec<(u64, Option<i64>)> {
-        group(&loop_threads(before, after)).into_iter().map(|g| (g.threads, g.nice)).collect()
+        group(&loop_threads(before, after, Some(3)))
+            .into_iter()
+            .map(|g| (g.threads, g.nice))
+            .collect()
     }
 
     #[test]
@@ -171,6 +182,10 @@ mod tests {
         assert_eq!(nice_values(&before, &after), [(1, Some(1))]);
         let both = [reading(2, 20, true, 1), reading(3, 2, true, 1)];
         assert_eq!(nice_values(&before, &both), [(2, Some(1))]);
+        // A shell that has just started the program, and a loop that has started another one.
+        let parent = |switches| [reading(1, switches, false, 0), reading(2, 20, true, 1)];
+        assert_eq!(nice_values(&before, &parent(5)), [(1, Some(1))]);
+        assert_eq!(nice_values(&before, &parent(6)), [(1, Some(0)), (1, Some(1))]);
     }
 
     #[test]
