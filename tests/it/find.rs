@@ -187,7 +187,7 @@ fn only_goals_have_wide_lines() {
         let width = |node: roxmltree::Node<'_, '_>| node.attribute("stroke-width")?.parse().ok();
         let widths: Vec<u32> = document.descendants().filter_map(width).collect();
         let wide = widths.iter().filter(|&&width| width > 2).count();
-        assert_eq!((wide, widths.iter().any(|&width| width == 2)), (goals, true), "{args:?}");
+        assert_eq!((wide, widths.contains(&2)), (goals, true), "{args:?}");
         assert!(picture.contains(caption), "{args:?}");
         assert_eq!(picture.contains("the goal"), goals > 0, "{args:?}");
         assert!(!picture.contains("stroke-dasharray"), "dashes are signs of no ticker here");
