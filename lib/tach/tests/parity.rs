@@ -21,10 +21,11 @@ fn repository() -> Option<PathBuf> {
         .then_some(root)
 }
 
-/// Returns the sources that have this file stem.
+/// Returns the sources that have this file stem, and the tests of such a module in their own file.
 fn sources(stem: &str) -> impl Iterator<Item = PathBuf> {
-    let paths = ["tests", "src"].map(|folder| package().join(folder).join(format!("{stem}.rs")));
-    paths.into_iter().filter(|path| path.exists())
+    let files =
+        [format!("tests/{stem}.rs"), format!("src/{stem}.rs"), format!("src/{stem}/tests.rs")];
+    files.into_iter().map(|file| package().join(file)).filter(|path| path.exists())
 }
 
 /// Returns the path of a test within its source, with its modules; `None` if the function has no
