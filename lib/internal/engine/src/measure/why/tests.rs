@@ -178,6 +178,8 @@ fn measure_round<C: Cause>(profiler: &Profiler, index: u64) -> RoundDiagnosis {
 /// Lateness that a cause alone made, and the part of it that has the right class.
 #[derive(Debug, Default)]
 struct InjectedLateness {
+    /// Number of delays that the machine did not disturb.
+    delays: usize,
     ticks: u64,
     total_ns: u64,
     found_ns: u64,
@@ -192,6 +194,7 @@ impl InjectedLateness {
         delays.retain(|delay| delay.disturbance() <= delay.length() / 10);
         // A hypervisor may charge the time that it took.
         let max_length = delays.iter().map(Delay::length).min().map_or(Duration::ZERO, |l| l * 2);
+        self.delays += delays.iter().filter(|delay| delay.length() <= max_length).count();
         for tick in &diagnosis.round.ticks {
             let due = |delay: &&Delay| {
                 (ns_after(delay.start, origin)..ns_after(delay.end, origin))
@@ -239,8 +242,10 @@ fn assert_found<C: Cause>(class: Class, min_share: f64) {
         }
     }
     let share = injected.found_ns as f64 / injected.total_ns.max(1) as f64;
-    // A machine that pauses in nearly every delay shows nothing.
-    assert!(share >= min_share || injected.ticks == 0, "{class:?}: {share}, {injected:?}");
+    // A machine that pauses in nearly every delay shows nothing. Ticks are due in many of a hundred
+    // delays, unless their times are wrong.
+    let is_unknown = injected.ticks == 0 && injected.delays < 100;
+    assert!(share >= min_share || is_unknown, "{class:?}: {share}, {injected:?}");
 }
 
 #[test]
