@@ -2,12 +2,12 @@
 
 use std::io;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::layout::HEADER_WORDS;
 #[cfg(all(unix, not(loom)))]
 use crate::mapping::Mapping;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, OnceLock, Ordering};
 
 /// The words of one meter.
 #[derive(Debug)]

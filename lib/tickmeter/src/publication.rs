@@ -518,7 +518,59 @@ mod tests {
 #[cfg(all(test, loom))]
 mod schedules {
     use super::*;
+    use crate::page::Page;
     use loom::sync::Arc;
+
+    /// Number of ticks that are recorded while a copy is made.
+    const TICKS: u64 = 2;
+
+    fn record_ticks(words: &[AtomicU64]) {
+        for tick in 1..=TICKS {
+            Writer::new(words, &SMALL).record(&Wakeup {
+                at_ns: tick,
+                lateness_ns: tick as i64,
+                ticks: 1,
+                period_ns: 100,
+                skipped: 0,
+                early: false,
+                work_ns: None,
+                overrun_ns: 0,
+                late_by_work: false,
+                skipped_by_work: false,
+                late_from_ns: 0,
+            });
+        }
+    }
+
+    /// Copies a meter; `load` reads the word with an index.
+    ///
+    /// Reads only the words that `check_copy` uses, because every other one would multiply the
+    /// schedules.
+    fn copy(load: impl Fn(usize) -> u64) -> RawSnapshot {
+        let (bins, record) = (SMALL.lateness.first, SMALL.recorder.first);
+        let before = [at::DONE, at::LATE_DONE];
+        let header = [at::LATE_DONE, at::MAX_LATENESS];
+        let after = [at::BEGUN, at::LATE_BEGUN];
+        let mut headers = [&before[..], &header, &after].into_iter();
+        copy_meter(&SMALL, CopyExtent::Used, |from, into: &mut [u64]| {
+            let used: Vec<usize> = if from == 0 {
+                headers.next().expect("a copy reads three headers").to_vec()
+            } else if from == bins {
+                (bins + 1..bins + into.len()).collect()
+            } else {
+                (record..record + 3).collect()
+            };
+            for at in &used {
+                into[at - from] = load(*at);
+            }
+            if used == header {
+                // The copy then contains the bins up to the maximum.
+                into[at::DONE] = 1;
+            }
+            Ok::<_, ()>(())
+        })
+        .unwrap()
+    }
 
     fn check_copy(raw: &RawSnapshot) {
         assert!(raw.is_consistent(), "{raw:?}");
@@ -542,53 +594,32 @@ mod schedules {
     #[test]
     fn copies_are_consistent() {
         loom::model(|| {
-            // The words that the checks below use. Loading any other word would only multiply the
-            // schedules.
-            let (bins, record) = (SMALL.lateness.first, SMALL.recorder.first);
-            let before = [at::DONE, at::LATE_DONE];
-            let header = [at::LATE_DONE, at::MAX_LATENESS];
-            let after = [at::BEGUN, at::LATE_BEGUN];
-            let mut headers = [&before[..], &header, &after].into_iter();
             let words: Arc<Vec<AtomicU64>> =
                 Arc::new((0..SMALL.words).map(|_| AtomicU64::new(0)).collect());
             let written = Arc::clone(&words);
-            let writer = loom::thread::spawn(move || {
-                for tick in 1..=2_u64 {
-                    Writer::new(&written, &SMALL).record(&Wakeup {
-                        at_ns: tick,
-                        lateness_ns: tick as i64,
-                        ticks: 1,
-                        period_ns: 100,
-                        skipped: 0,
-                        early: false,
-                        work_ns: None,
-                        overrun_ns: 0,
-                        late_by_work: false,
-                        skipped_by_work: false,
-                        late_from_ns: 0,
-                    });
-                }
-            });
-            let raw = copy_meter(&SMALL, CopyExtent::Used, |from, into: &mut [u64]| {
-                let used: Vec<usize> = if from == 0 {
-                    headers.next().expect("a copy reads three headers").to_vec()
-                } else if from == bins {
-                    (bins + 1..bins + into.len()).collect()
-                } else {
-                    (record..record + 3).collect()
-                };
-                for at in &used {
-                    into[at - from] = words[*at].load(Ordering::Relaxed);
-                }
-                if used == header {
-                    // The copy then contains the bins up to the maximum.
-                    into[at::DONE] = 1;
-                }
-                Ok::<_, ()>(())
-            })
-            .unwrap();
-            check_copy(&raw);
+            let writer = loom::thread::spawn(move || record_ticks(&written));
+            check_copy(&copy(|at| words[at].load(Ordering::Relaxed)));
             writer.join().unwrap();
+        });
+    }
+
+    /// The same for a meter that moves to private memory, so that each read of a copy may be of
+    /// another page.
+    #[test]
+    fn copies_span_a_move() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let page = Arc::new(Page::private(&[0; HEADER_WORDS], SMALL.words));
+            let moved = Arc::clone(&page);
+            let writer = loom::thread::spawn(move || record_ticks(&moved.replace()));
+            let load = |at: usize| page.current()[at].load(Ordering::Relaxed);
+            check_copy(&copy(load));
+            writer.join().unwrap();
+            let last = copy(load);
+            assert!(last.is_exact(), "{last:?}");
+            assert_eq!(last.before[at::DONE], TICKS, "{last:?}");
+            check_copy(&last);
         });
     }
 }
