@@ -125,8 +125,9 @@ impl Builder {
     /// the deadline, instead of one call that sets a timer and another one that waits. Off unless
     /// set.
     ///
-    /// This needs Linux 6.12 and the permission to create a ring. On other systems, and in most
-    /// containers, the runtime parks as if this were off. [`Runtime::park_backend`] returns the
+    /// This needs Linux 6.12 and the permission to create a ring. On other systems, in most
+    /// containers, and in a time namespace, whose offset the kernel does not apply to this wait, the
+    /// runtime parks as if this were off. [`Runtime::park_backend`] returns the
     /// mechanism in use. An event of a source costs one system call more than without a ring.
     ///
     /// On one kernel, waits of less than a millisecond were reported to take hundreds of

@@ -158,6 +158,13 @@ impl Scene {
                     .args(self.command_line(home.path()));
                 command
             }
+            Fault::TimeNamespace(offset) => {
+                let mut command = Command::new("unshare");
+                command
+                    .args(["--time", "--fork", "--monotonic", offset, "--boottime", offset, "--"])
+                    .args(self.command_line(home.path()));
+                command
+            }
         };
         let code = self.wait(command, home.path());
         let read = |name: &str| {

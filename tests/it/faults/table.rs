@@ -33,6 +33,8 @@ pub enum Fault {
     Limit(&'static str),
     /// A clock that jumps, in the syntax of `clock.c`.
     Clock(&'static str),
+    /// A time namespace with this offset of its monotonic clock, in seconds.
+    TimeNamespace(&'static str),
 }
 
 /// The calls with the fault.
@@ -111,6 +113,7 @@ impl FaultRow {
         let fault = match self.fault {
             Fault::Call { call, action } => format!("{call}={action}"),
             Fault::Limit(text) | Fault::Clock(text) => text.to_owned(),
+            Fault::TimeNamespace(offset) => format!("time namespace {offset}"),
         };
         format!("{}, {fault}, {:?}", self.scene.name, self.at).to_lowercase()
     }

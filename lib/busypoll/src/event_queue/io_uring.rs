@@ -150,8 +150,11 @@ impl Ring {
     ///
     /// # Errors
     /// Returns an error if no ring is available, or if its wait does not support an absolute
-    /// deadline because the kernel is older than 6.12.
+    /// deadline, because the kernel is older than 6.12 or this process is in a time namespace.
     pub(super) fn new(event_queue: &mio::Poll) -> io::Result<Self> {
+        if is_clock_shifted() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let flags = SINGLE_ISSUER | DEFER_TASK_WORK;
         let mut params = SetupParams { flags, ..SetupParams::default() };
         let descriptor = set_up_ring(&mut params)?;
@@ -313,6 +316,15 @@ fn set_up_ring(params: &mut SetupParams) -> io::Result<OwnedFd> {
     let descriptor = created.ok_or_else(io::Error::last_os_error)?;
     // SAFETY: the call has just created this descriptor, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Returns whether `CLOCK_MONOTONIC` of this process has an offset to that of the kernel, by its time
+/// namespace. The wait of a ring is the only one to which the kernel does not apply the offset.
+fn is_clock_shifted() -> bool {
+    // A kernel without time namespaces has no such file.
+    let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    let mut monotonic = offsets.lines().filter_map(|line| line.strip_prefix("monotonic"));
+    monotonic.any(|offset| offset.split_whitespace().any(|number| number != "0"))
 }
 
 /// Returns whether a wait ended because of its limit or a signal, which are no failures.

@@ -53,7 +53,7 @@ impl IdleBehaviour for ParkedOnIoUring {
         if runtime.park_backend() == ParkBackend::IoUring {
             return Ok(runtime);
         }
-        let reason = "io_uring cannot wait for a deadline here: it needs Linux 6.12 and permission to create a ring";
+        let reason = "io_uring cannot wait for a deadline here: it needs Linux 6.12, permission to create a ring, and a clock without the offset of a time namespace";
         Err(io::Error::new(io::ErrorKind::Unsupported, reason))
     }
 }

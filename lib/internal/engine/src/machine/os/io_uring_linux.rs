@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::time::Instant;
 
-use crate::machine::os::monotonic_pair;
+use crate::machine::os::{clock_offsets, monotonic_pair};
 
 /// `io_uring_params`, whose returned values are ignored.
 #[repr(C)]
@@ -46,7 +46,19 @@ impl RingSleeper {
     /// Name of the system call.
     pub const BACKEND: &'static str = "io_uring_enter, absolute";
 
+    /// Creates a ring.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no ring is available, or if its wait does not support an absolute
+    /// deadline, because the kernel is older than 6.12 or this process is in a time namespace.
     pub fn new() -> io::Result<Self> {
+        if clock_offsets().monotonic_ns != 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "io_uring_enter does not know the offset of this time namespace",
+            ));
+        }
         let mut params = Params([0; 30]);
         // SAFETY: the pointer is to a whole `io_uring_params` of ours, which the call fills and
         // does not keep.
