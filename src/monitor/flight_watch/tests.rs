@@ -80,6 +80,8 @@ fn records_of_an_interval_are_limited() {
         watch.add_ticks(&loop_id("a"), rule, Vec::new(), ticks);
         watch.capture(true);
     }
+    // However long this thread pauses now, less time has passed than a record has.
+    watch.length = Duration::from_secs(3_600);
     watch.add_ticks(&loop_id("a"), rule, Vec::new(), vec![tick(Duration::from_millis(1))]);
     watch.capture(false);
     assert_eq!(watch.pending.len(), MAX_FLIGHTS);
