@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use cli::exit::{self, usage};
 use engine::measure::late_tick_log::AccountedTick;
 use tickmeter::Snapshot;
 use tickmeter::read::{self, Directory, DirectoryError, File, FileId, ReadError};
 
+mod meter_clocks;
 #[cfg(test)]
 pub mod test_meter;
 #[cfg(all(test, unix))]
 mod tests;
 
-/// Largest distance of a meter's last tick into the future that is not a step of the calendar clock.
-const MAX_CLOCK_ERROR: Duration = Duration::from_millis(2);
+pub use meter_clocks::MeterClocks;
 
 /// Result of a poll.
 #[derive(Debug, Default)]
@@ -104,21 +104,18 @@ struct OpenedDirectories {
 /// Returns the late ticks of a meter after the one with the number `seen` that are not older than
 /// `max_age`.
 ///
-/// There are none if the last tick is in the future, which means that the calendar clock was set
-/// back since the registration.
-#[allow(clippy::disallowed_methods, reason = "converts calendar times")]
-pub fn late_ticks(snapshot: &Snapshot, seen: u64, max_age: Duration) -> Vec<AccountedTick> {
-    let (now, system_now) = (Instant::now(), SystemTime::now());
-    let age = |at: Duration| match system_now.duration_since(snapshot.registered.checked_add(at)?) {
-        Ok(age) => Some(age),
-        Err(early) => (early.duration() <= MAX_CLOCK_ERROR).then_some(Duration::ZERO),
-    };
+/// There are none if the last tick is in the future: then no clock is known that places them.
+pub fn late_ticks(
+    snapshot: &Snapshot,
+    clocks: &MeterClocks,
+    seen: u64,
+    max_age: Duration,
+) -> Vec<AccountedTick> {
     let mut ticks = Vec::new();
-    if age(snapshot.last_tick).is_none() {
-        return ticks;
-    }
+    let Some(age) = clocks.age(snapshot) else { return ticks };
     for tick in snapshot.late.iter().filter(|tick| tick.number > seen) {
-        let wake = age(tick.at).filter(|age| *age <= max_age).and_then(|age| now.checked_sub(age));
+        let ago = age.saturating_sub(tick.at);
+        let wake = clocks.instant(ago).filter(|_| ago <= max_age);
         let due = wake.and_then(|wake| wake.checked_sub(tick.lateness));
         if let Some((wake, due)) = wake.zip(due) {
             ticks.push(AccountedTick { number: tick.number, due, wake, accounts: None });

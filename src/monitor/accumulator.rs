@@ -5,7 +5,7 @@
 //! number of loops. This module does no I/O.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use cli::units::{to_ns, to_signed_ns};
 use files::bins::{Binning, Interval, IntervalCounts, Key};
@@ -13,6 +13,8 @@ use files::report::MAX_NS;
 use files::tick_counts::TickCounts;
 use jitterstat::stats::quantile;
 use tickmeter::{LateTick, Snapshot};
+
+use crate::meters::MeterClocks;
 
 /// Bins of an interval's histogram.
 pub const BINNING: Binning = Binning::Hdr2;
@@ -111,13 +113,14 @@ pub struct DatedLateTick {
 }
 
 impl DatedLateTick {
-    fn from_meter(registered: SystemTime, tick: &LateTick) -> Self {
-        Self {
-            at: registered.checked_add(tick.at).unwrap_or(registered),
+    /// Creates a late tick of a meter that was registered `age` before the time of the clocks.
+    fn new(clocks: &MeterClocks, age: Duration, tick: &LateTick) -> Option<Self> {
+        Some(Self {
+            at: clocks.calendar_time(age.saturating_sub(tick.at))?,
             lateness_ns: to_ns(tick.lateness),
             work_ns: tick.work.map(to_ns),
             overrun_ns: to_ns(tick.overrun),
-        }
+        })
     }
 }
 
@@ -138,11 +141,11 @@ impl IntervalStats {
         self.counts = IntervalCounts::default();
     }
 
-    fn add_late_ticks(&mut self, delta: &Snapshot) {
+    fn add_late_ticks(&mut self, clocks: &MeterClocks, delta: &Snapshot) {
         let ticks = &mut self.late_ticks;
-        ticks.extend(
-            delta.late.iter().map(|tick| DatedLateTick::from_meter(delta.registered, tick)),
-        );
+        // If the last tick would be in the future, it is new.
+        let age = clocks.age(delta).unwrap_or(delta.last_tick);
+        ticks.extend(delta.late.iter().filter_map(|tick| DatedLateTick::new(clocks, age, tick)));
         ticks.drain(..ticks.len().saturating_sub(MAX_LATE_TICKS));
     }
 
@@ -204,7 +207,13 @@ impl LoopRecord {
     }
 
     /// Adds the ticks since the previous snapshot, whose largest lateness was `previous_max`.
-    fn add(&mut self, now: &Snapshot, delta: &Snapshot, previous_max: Option<Duration>) {
+    fn add(
+        &mut self,
+        clocks: &MeterClocks,
+        now: &Snapshot,
+        delta: &Snapshot,
+        previous_max: Option<Duration>,
+    ) {
         self.add_bins(delta);
         let ticks = TickCounts {
             planned: delta.ticks + delta.skipped,
@@ -218,7 +227,7 @@ impl LoopRecord {
         self.interval.counts.ticks += ticks;
         let max_ns = max_lateness_since(now, delta, previous_max).map(to_signed_ns);
         self.interval.counts.max_ns = self.interval.counts.max_ns.max(max_ns);
-        self.interval.add_late_ticks(delta);
+        self.interval.add_late_ticks(clocks, delta);
     }
 
     fn add_bins(&mut self, delta: &Snapshot) {
@@ -272,14 +281,14 @@ pub struct Accumulator<S> {
     loops: BTreeMap<LoopId, LoopRecord>,
     polls: u64,
     /// Start of the monitor. Ticks of older meters are counted from their first poll on.
-    started: SystemTime,
+    started: Instant,
     max_loops: usize,
     /// Loops without a record at the last poll.
     left_out: usize,
 }
 
 impl<S: Ord> Accumulator<S> {
-    pub fn new(started: SystemTime, max_loops: usize) -> Self {
+    pub fn new(started: Instant, max_loops: usize) -> Self {
         Self {
             meters: BTreeMap::new(),
             loops: BTreeMap::new(),
@@ -290,10 +299,11 @@ impl<S: Ord> Accumulator<S> {
         }
     }
 
-    /// Records a poll of all meters. Those in `unread` may exist and could not be read. Any other
-    /// meter that is missing has ended.
+    /// Records a poll of all meters, at the time of the clocks. Those in `unread` may exist and could
+    /// not be read. Any other meter that is missing has ended.
     pub fn record_poll(
         &mut self,
+        clocks: &MeterClocks,
         polled: impl IntoIterator<Item = PolledMeter<S>>,
         unread: impl IntoIterator<Item = S>,
     ) {
@@ -302,7 +312,7 @@ impl<S: Ord> Accumulator<S> {
         for record in self.loops.values_mut() {
             record.is_live = false;
         }
-        self.record(polled);
+        self.record(clocks, polled);
         let polls = self.polls;
         for source in unread {
             if let Some(meter) = self.meters.get_mut(&source) {
@@ -317,12 +327,17 @@ impl<S: Ord> Accumulator<S> {
     }
 
     /// Records a poll of some meters.
-    pub fn record(&mut self, polled: impl IntoIterator<Item = PolledMeter<S>>) {
+    pub fn record(
+        &mut self,
+        clocks: &MeterClocks,
+        polled: impl IntoIterator<Item = PolledMeter<S>>,
+    ) {
         for PolledMeter { source, loop_id, snapshot, is_new } in polled {
             let previous = self.meters.remove(&source).map(|meter| meter.snapshot);
             let is_recorded = self.can_record(&loop_id);
             if is_recorded {
-                self.record_ticks(&loop_id, &snapshot, previous.as_ref(), is_new);
+                let is_new = is_new && self.is_since_start(clocks, &snapshot);
+                self.record_ticks(clocks, &loop_id, &snapshot, previous.as_ref(), is_new);
             } else {
                 self.left_out += 1;
             }
@@ -331,8 +346,15 @@ impl<S: Ord> Accumulator<S> {
         }
     }
 
+    /// Returns whether a meter was registered after the start of the monitor.
+    fn is_since_start(&self, clocks: &MeterClocks, snapshot: &Snapshot) -> bool {
+        let running = clocks.at().saturating_duration_since(self.started);
+        clocks.age(snapshot).is_none_or(|age| age <= running)
+    }
+
     fn record_ticks(
         &mut self,
+        clocks: &MeterClocks,
         loop_id: &LoopId,
         snapshot: &Snapshot,
         previous: Option<&Snapshot>,
@@ -344,9 +366,9 @@ impl<S: Ord> Accumulator<S> {
         (record.last_poll, record.is_live) = (self.polls, true);
         if let Some(delta) = previous.and_then(|previous| snapshot.since(previous)) {
             let previous_max = previous.and_then(|previous| previous.lateness.max());
-            record.add(snapshot, &delta, previous_max);
-        } else if is_new && snapshot.registered >= self.started {
-            record.add(snapshot, snapshot, None);
+            record.add(clocks, snapshot, &delta, previous_max);
+        } else if is_new {
+            record.add(clocks, snapshot, snapshot, None);
         }
     }
 
@@ -420,13 +442,24 @@ fn vec_with_touched_capacity<T: Clone>(filler: T, capacity: usize) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
     use tickmeter::Meter;
 
     const MAX_LOOPS: usize = 64;
 
     fn loop_id(name: &str) -> LoopId {
         LoopId::Meter { meter: name.to_owned(), period_ns: 1_000_000, program: "p".to_owned() }
+    }
+
+    fn accumulator() -> Accumulator<usize> {
+        Accumulator::new(MeterClocks::read().at(), MAX_LOOPS)
+    }
+
+    fn record_poll(
+        accumulator: &mut Accumulator<usize>,
+        polled: impl IntoIterator<Item = PolledMeter<usize>>,
+        unread: impl IntoIterator<Item = usize>,
+    ) {
+        accumulator.record_poll(&MeterClocks::read(), polled, unread);
     }
 
     fn meter() -> Meter {
@@ -445,16 +478,16 @@ mod tests {
 
     #[test]
     fn each_tick_is_counted_once() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
+        let mut accumulator = accumulator();
         let mut meter = meter();
         for n in 0..10 {
             tick(&mut meter, n * 100);
         }
-        accumulator.record_poll([poll(1, "a", &meter)], []);
+        record_poll(&mut accumulator, [poll(1, "a", &meter)], []);
         for _ in 0..7 {
             tick(&mut meter, 20);
         }
-        accumulator.record_poll([poll(1, "a", &meter)], []);
+        record_poll(&mut accumulator, [poll(1, "a", &meter)], []);
         let closed = accumulator.close_interval();
         assert_eq!((closed.len(), closed[0].1.counts.ticks.planned), (1, 17));
         let exact = meter.snapshot().lateness.max().unwrap();
@@ -462,7 +495,7 @@ mod tests {
         assert_eq!(closed[0].1.bins.count(), 17);
         assert!(!closed[0].1.late_ticks.is_empty(), "500 us and more are recorded");
         tick(&mut meter, 30);
-        accumulator.record_poll([poll(1, "a", &meter)], []);
+        record_poll(&mut accumulator, [poll(1, "a", &meter)], []);
         let second = accumulator.close_interval();
         let counts = &second[0].1.counts;
         assert_eq!((counts.ticks.planned, second[0].1.late_ticks.len()), (1, 0));
@@ -476,122 +509,127 @@ mod tests {
 
     #[test]
     fn idle_loop_has_an_empty_interval() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
+        let mut accumulator = accumulator();
         let mut meter = meter();
         tick(&mut meter, 5);
-        accumulator.record_poll([poll(1, "a", &meter)], []);
+        record_poll(&mut accumulator, [poll(1, "a", &meter)], []);
         accumulator.close_interval();
-        accumulator.record_poll([poll(1, "a", &meter)], []);
+        record_poll(&mut accumulator, [poll(1, "a", &meter)], []);
         assert_eq!(accumulator.close_interval()[0].1, IntervalStats::default());
     }
 
     #[test]
     fn history_before_start_is_ignored() {
-        let started = SystemTime::now() + Duration::from_secs(3_600);
-        let mut accumulator = Accumulator::new(started, MAX_LOOPS);
         let mut meter = meter();
+        let mut accumulator = accumulator();
         tick(&mut meter, 5);
-        accumulator.record_poll([poll(1, "a", &meter)], []);
+        record_poll(&mut accumulator, [poll(1, "a", &meter)], []);
         assert_eq!(accumulator.close_interval()[0].1.counts.ticks.planned, 0);
         tick(&mut meter, 5);
-        accumulator.record_poll([poll(1, "a", &meter)], []);
+        record_poll(&mut accumulator, [poll(1, "a", &meter)], []);
         assert_eq!(accumulator.close_interval()[0].1.counts.ticks.planned, 1);
     }
 
     #[test]
     fn missed_polls_do_not_recount() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
+        let mut accumulator = accumulator();
         let mut meter = meter();
         for _ in 0..10 {
             tick(&mut meter, 5);
         }
-        accumulator.record_poll([poll(1, "a", &meter)], []);
+        record_poll(&mut accumulator, [poll(1, "a", &meter)], []);
         for _ in 0..3 {
             for _ in 0..10 {
                 tick(&mut meter, 5);
             }
-            accumulator.record_poll([], [1]);
+            record_poll(&mut accumulator, [], [1]);
             assert_eq!(accumulator.meter_count(), 1);
         }
-        accumulator.record_poll([poll(1, "a", &meter)], []);
+        record_poll(&mut accumulator, [poll(1, "a", &meter)], []);
         let total = accumulator.totals().next().unwrap().1;
         assert_eq!((total.ticks.planned, total.bins.count()), (40, 40));
         assert_eq!(accumulator.close_interval()[0].1.counts.ticks.planned, 40);
         // A meter that no poll mentions has ended.
-        accumulator.record_poll([], []);
+        record_poll(&mut accumulator, [], []);
         assert_eq!(accumulator.meter_count(), 0);
     }
 
     #[test]
     fn late_watched_loops_have_no_past() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
+        let mut accumulator = accumulator();
         let mut meter = meter();
         for _ in 0..10 {
             tick(&mut meter, 5);
         }
         let seen_late = PolledMeter { is_new: false, ..poll(1, "a", &meter) };
-        accumulator.record_poll([seen_late], []);
+        record_poll(&mut accumulator, [seen_late], []);
         assert_eq!(accumulator.close_interval()[0].1.counts.ticks.planned, 0);
         tick(&mut meter, 5);
-        accumulator.record_poll([poll(1, "a", &meter)], []);
+        record_poll(&mut accumulator, [poll(1, "a", &meter)], []);
         assert_eq!(accumulator.close_interval()[0].1.counts.ticks.planned, 1);
     }
 
     #[test]
     fn room_found_late_brings_no_past() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
+        let mut accumulator = accumulator();
         let others = meter();
         let mut late = meter();
         let poll_others = || (0..MAX_LOOPS).map(|n| poll(n, &n.to_string(), &others));
         for _ in 0..3 {
             tick(&mut late, 5);
             let late = poll(MAX_LOOPS, "late", &late);
-            accumulator.record_poll(poll_others().chain([late]), []);
+            record_poll(&mut accumulator, poll_others().chain([late]), []);
         }
         assert_eq!((accumulator.left_out(), accumulator.meter_count()), (1, MAX_LOOPS));
         accumulator.close_interval();
         for _ in 0..=MAX_POLLS_AFTER_END {
-            accumulator.record_poll([poll(MAX_LOOPS, "late", &late)], []);
+            record_poll(&mut accumulator, [poll(MAX_LOOPS, "late", &late)], []);
         }
         for _ in 0..2 {
             tick(&mut late, 5);
         }
-        accumulator.record_poll([poll(MAX_LOOPS, "late", &late)], []);
+        record_poll(&mut accumulator, [poll(MAX_LOOPS, "late", &late)], []);
         let closed = accumulator.close_interval();
         assert_eq!((closed.len(), closed[0].1.counts.ticks.planned), (1, 2));
     }
 
     #[test]
     fn loops_with_equal_ids_merge() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
+        let mut accumulator = accumulator();
         let mut meters = [meter(), meter()];
         for meter in &mut meters {
             tick(meter, 5);
         }
-        accumulator
-            .record_poll(meters.iter().enumerate().map(|(n, meter)| poll(n, "same", meter)), []);
+        record_poll(
+            &mut accumulator,
+            meters.iter().enumerate().map(|(n, meter)| poll(n, "same", meter)),
+            [],
+        );
         let closed = accumulator.close_interval();
         assert_eq!((closed.len(), closed[0].1.counts.ticks.planned), (1, 2));
     }
 
     #[test]
     fn ended_loops_remain_for_some_polls() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
-        accumulator.record_poll([poll(1, "a", &meter())], []);
+        let mut accumulator = accumulator();
+        record_poll(&mut accumulator, [poll(1, "a", &meter())], []);
         for _ in 0..=MAX_POLLS_AFTER_END {
             assert_eq!(accumulator.totals().count(), 1);
-            accumulator.record_poll([], []);
+            record_poll(&mut accumulator, [], []);
         }
         assert_eq!((accumulator.totals().count(), accumulator.close_interval().len()), (0, 0));
     }
 
     #[test]
     fn excess_loops_are_only_counted() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
+        let mut accumulator = accumulator();
         let meter = meter();
         for _ in 0..3 {
-            accumulator
-                .record_poll((0..MAX_LOOPS + 5).map(|n| poll(n, &n.to_string(), &meter)), []);
+            record_poll(
+                &mut accumulator,
+                (0..MAX_LOOPS + 5).map(|n| poll(n, &n.to_string(), &meter)),
+                [],
+            );
         }
         assert_eq!(
             (accumulator.totals().count(), accumulator.left_out(), accumulator.meter_count()),
@@ -601,12 +639,12 @@ mod tests {
 
     #[test]
     fn early_ticks_are_negative() {
-        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH, MAX_LOOPS);
+        let mut accumulator = accumulator();
         let mut meter = meter();
         #[allow(clippy::disallowed_methods, reason = "a deadline that is not reached")]
         meter.tick(Instant::now() + Duration::from_secs(5));
         tick(&mut meter, 0);
-        accumulator.record_poll([poll(1, "a", &meter)], []);
+        record_poll(&mut accumulator, [poll(1, "a", &meter)], []);
         let closed = accumulator.close_interval();
         assert_eq!(closed[0].1.bins.iter().next(), Some((BINNING.bin(-1).lower, 1)));
         assert_eq!(closed[0].1.counts.ticks.early, Some(1));

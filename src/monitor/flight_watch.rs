@@ -10,10 +10,9 @@ use cli::units::format_exact_duration;
 use engine::machine::os::{self, NotAvailable, Quota};
 use engine::measure::late_tick_log::{AccountedTick, LateTickLog};
 use engine::measure::why::hindsight::{Hindsight, LateLoop, PastConditions};
-use tickmeter::Snapshot;
 use tickmeter::read::FileId;
 
-use crate::meters::{ReadMeter, late_ticks};
+use crate::meters::{MeterClocks, ReadMeter, late_ticks};
 use crate::monitor::accumulator::LoopId;
 use crate::monitor::limits::Limit;
 
@@ -147,11 +146,17 @@ impl FlightWatch {
 
     /// Adds the late ticks of a meter of another program since the last call. Without records of its
     /// threads, they are ignored.
-    pub fn add_meter(&mut self, id: FileId, snapshot: &Snapshot, loop_id: &LoopId, rule: LateRule) {
+    pub fn add_meter(
+        &mut self,
+        ReadMeter { id, snapshot, .. }: &ReadMeter,
+        clocks: &MeterClocks,
+        loop_id: &LoopId,
+        rule: LateRule,
+    ) {
         if self.hindsight.has_all_cpus() || self.hindsight.stack_cost_ns().is_ok() {
             let newest = snapshot.late.last().map_or(0, |tick| tick.number);
-            let seen = self.seen.insert(id, newest).unwrap_or(0);
-            let ticks = late_ticks(snapshot, seen, self.length);
+            let seen = self.seen.insert(*id, newest).unwrap_or(0);
+            let ticks = late_ticks(snapshot, clocks, seen, self.length);
             self.add_ticks(loop_id, rule, vec![snapshot.pid], ticks);
         }
     }

@@ -21,7 +21,7 @@ use jitterstat::stats::random::SplitMix64;
 use tickmeter::Snapshot;
 use tickmeter::read::FileId;
 
-use crate::meters::{MeterPoll, MeterReader, ReadMeter};
+use crate::meters::{MeterClocks, MeterPoll, MeterReader, ReadMeter};
 use crate::monitor::accumulator::{
     Accumulator, BINNING, IntervalStats, LoopId, MAX_LOOPS, PolledMeter,
 };
@@ -155,7 +155,7 @@ impl Session {
             None => StretchedPeriod::new(POLL_INTERVAL, MAX_POLL_INTERVAL),
         };
         let mut session = Self {
-            accumulator: Accumulator::new(interval.time, MAX_LOOPS),
+            accumulator: Accumulator::new(MeterClocks::read().at(), MAX_LOOPS),
             budget: Budget::new(setup.budget),
             is_budget_reported: false,
             setup,
@@ -266,7 +266,8 @@ impl Session {
         let cpu_before_ns = os::thread_cpu_ns();
         let left_out = self.left_out();
         let MeterPoll { read, unread } = self.poll_foreign_meters();
-        self.watch_late_ticks(&read);
+        let clocks = MeterClocks::read();
+        self.watch_late_ticks(&read, &clocks);
         let foreign = read.into_iter().map(|meter| PolledMeter {
             loop_id: LoopId::from(&meter.snapshot),
             source: MeterSource::File(meter.id),
@@ -275,7 +276,7 @@ impl Session {
         });
         // Taken one by one: each snapshot of a probe reuses the memory of the one before it.
         let polled = self.probes.iter().map(Probe::poll).chain(foreign);
-        self.accumulator.record_poll(polled, unread.into_iter().map(MeterSource::File));
+        self.accumulator.record_poll(&clocks, polled, unread.into_iter().map(MeterSource::File));
         if left_out == 0 && self.left_out() > 0 {
             let meters = pluralize(self.left_out() as u64, "meter");
             note(
@@ -293,7 +294,7 @@ impl Session {
     }
 
     /// Hands the late ticks since the last poll to the flight records.
-    fn watch_late_ticks(&mut self, meters: &[ReadMeter]) {
+    fn watch_late_ticks(&mut self, meters: &[ReadMeter], clocks: &MeterClocks) {
         let Some(flight) = &mut self.flight else { return };
         let mut all_threads = Vec::new();
         for probe in &self.probes {
@@ -310,7 +311,7 @@ impl Session {
         for meter in meters {
             let loop_id = LoopId::from(&meter.snapshot);
             if let Some(rule) = LateRule::new(&self.setup.limits, &loop_id) {
-                flight.add_meter(meter.id, &meter.snapshot, &loop_id, rule);
+                flight.add_meter(meter, clocks, &loop_id, rule);
             }
         }
     }

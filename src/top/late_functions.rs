@@ -11,7 +11,7 @@ use files::why::stacks::find_late_code;
 use tickmeter::Snapshot;
 use tickmeter::read::FileId;
 
-use crate::meters::{ReadMeter, late_ticks};
+use crate::meters::{MeterClocks, ReadMeter, late_ticks};
 
 /// Maximum age of a tick whose function is looked for: more than the time between two polls.
 const MAX_AGE: Duration = Duration::from_secs(5);
@@ -43,11 +43,12 @@ impl LateFunctions {
     /// of these meters from now on.
     pub fn record_poll(&mut self, meters: &[ReadMeter]) -> Vec<(FileId, LateFunction)> {
         let mut found = Vec::new();
+        let clocks = MeterClocks::read();
         for ReadMeter { id, snapshot, .. } in meters {
             let newest = snapshot.late.last().map_or(0, |tick| tick.number);
             // Before its first poll, the program was not sampled.
             if let Some(seen) = self.seen.insert(*id, newest) {
-                found.extend(self.find(snapshot, seen).map(|function| (*id, function)));
+                found.extend(self.find(snapshot, &clocks, seen).map(|function| (*id, function)));
             }
         }
         self.seen.retain(|id, _| meters.iter().any(|meter| meter.id == *id));
@@ -56,8 +57,8 @@ impl LateFunctions {
     }
 
     /// Returns the function of the last late tick after the one with the number `seen` that has one.
-    fn find(&self, snapshot: &Snapshot, seen: u64) -> Option<LateFunction> {
-        let ticks = late_ticks(snapshot, seen, MAX_AGE);
+    fn find(&self, snapshot: &Snapshot, clocks: &MeterClocks, seen: u64) -> Option<LateFunction> {
+        let ticks = late_ticks(snapshot, clocks, seen, MAX_AGE);
         let origin = ticks.last()?.wake;
         let threads = os::process_threads(snapshot.pid);
         let late_loop = LateLoop { threads, is_own: false, ticks };

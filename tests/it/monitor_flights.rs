@@ -109,9 +109,42 @@ fn kept_limits_write_no_record() {
 /// With the right to record all CPUs, the loops of other programs have records, too.
 #[test]
 fn metered_programs_have_records() {
+    check_records_of_program(|_| ());
+}
+
+/// Changes the time at which the meters are registered, as if the calendar clock had been set since.
+#[test]
+fn clock_steps_keep_the_records() {
+    const HOUR_NS: i64 = 3_600_000_000_000;
+    for step_ns in [HOUR_NS, -HOUR_NS] {
+        check_records_of_program(|home| {
+            let meters = files(home, ".tickmeter");
+            assert!(!meters.is_empty());
+            for meter in meters {
+                change_registration(&meter, -step_ns);
+            }
+        });
+    }
+}
+
+fn change_registration(meter: &Path, by_ns: i64) {
+    use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+    const REGISTERED: u64 = 12 * 8;
+    std::fs::set_permissions(meter, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let file = std::fs::File::options().read(true).write(true).open(meter).unwrap();
+    let mut word = [0; 8];
+    file.read_exact_at(&mut word, REGISTERED).unwrap();
+    let changed = u64::from_ne_bytes(word).checked_add_signed(by_ns).unwrap();
+    file.write_all_at(&changed.to_ne_bytes(), REGISTERED).unwrap();
+}
+
+/// Checks that the late ticks of a program with meters have records. `prepare` is called before the
+/// monitor starts, with the directory that contains that of the meters.
+fn check_records_of_program(prepare: impl FnOnce(&Path)) {
     let home = tempfile::tempdir().unwrap();
-    let log = home.path().join("log");
-    let program = MeteredProgram::start(&home.path().join("meters"));
+    let (log, meters) = (home.path().join("log"), home.path().join("meters"));
+    let program = MeteredProgram::start(&meters);
+    prepare(home.path());
     let args = flight_args(&log, "500ms");
     let outputs = ["--no-probes", "--limit", "max=1us"];
     let mut running = start(home.path(), &with(&args, &outputs));

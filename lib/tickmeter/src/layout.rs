@@ -92,6 +92,7 @@ pub(crate) mod at {
     pub(crate) const LATE_BEGUN: usize = 45;
     pub(crate) const LATE_DONE: usize = 46;
     pub(crate) const STACKS: usize = 47;
+    pub(crate) const REGISTERED_MONOTONIC: usize = 48;
 }
 
 /// Returns the index of the bin that contains a value, for B = `bits`. The number of bins is not

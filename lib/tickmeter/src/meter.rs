@@ -149,6 +149,7 @@ impl Meter {
         let series = SeriesWriter::from_env(name.as_str(), period_ns, clock.origin());
         let mut header = initial_header(name.as_str(), period_ns, late_from_ns);
         header[at::CLOCK_ERROR] = clock.error_bound_ns();
+        header[at::REGISTERED_MONOTONIC] = monotonic_ns_at(clock.origin()).unwrap_or(0);
         let number = REGISTERED.fetch_add(1, Ordering::Relaxed);
         let file = format!("{}-{:x}-{number}", std::process::id(), header[at::REGISTERED]);
         let Memory { file, page, place } = Memory::create(&file, &header);
@@ -420,6 +421,18 @@ fn initial_header(name: &str, period_ns: u64, late_from_ns: u64) -> [u64; HEADER
     layout::write_text(&mut header[at::NAME..at::PROGRAM], name);
     layout::write_text(&mut header[at::PROGRAM..at::BEGUN], &program_name());
     header
+}
+
+/// Returns the monotonic clock of the kernel at an instant; `None` if it cannot be read.
+#[cfg(all(target_os = "linux", not(loom)))]
+fn monotonic_ns_at(instant: Instant) -> Option<u64> {
+    let now = tach::read_paired(crate::calls::monotonic_ns);
+    now.value?.checked_sub(saturating_ns(now.at.saturating_duration_since(instant)))
+}
+
+#[cfg(any(not(target_os = "linux"), loom))]
+fn monotonic_ns_at(_instant: Instant) -> Option<u64> {
+    None
 }
 
 /// The memory of a meter.

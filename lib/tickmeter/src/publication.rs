@@ -603,8 +603,8 @@ mod schedules {
         });
     }
 
-    /// The same for a meter that moves to private memory, so that each read of a copy may be of
-    /// another page.
+    /// So are the copies of a meter that moves to private memory, although each read of a copy may
+    /// be of another page.
     #[test]
     fn copies_span_a_move() {
         let mut builder = loom::model::Builder::new();

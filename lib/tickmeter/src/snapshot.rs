@@ -39,6 +39,12 @@ pub struct Snapshot {
     pub pid: u32,
     /// Time of registration.
     pub registered: SystemTime,
+    /// Time of registration by the clock `CLOCK_MONOTONIC` of the program. Unlike
+    /// [`registered`](Self::registered), it is comparable after the calendar clock was set, but not
+    /// with the clock of another time namespace. `None` on systems other than Linux, and if the
+    /// program's `tickmeter` is older than this field.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub registered_monotonic: Option<Duration>,
     /// Nominal period.
     pub period: Duration,
     /// Smallest lateness of the ticks in [`late`](Self::late).
@@ -141,6 +147,8 @@ impl Snapshot {
             registered: SystemTime::UNIX_EPOCH
                 .checked_add(duration(at::REGISTERED))
                 .ok_or(FormatError::Malformed("invalid time of registration"))?,
+            registered_monotonic: Some(duration(at::REGISTERED_MONOTONIC))
+                .filter(|time| !time.is_zero()),
             period: duration(at::PERIOD),
             late_from: duration(at::LATE_FROM),
             clock_error: duration(at::CLOCK_ERROR),
@@ -198,6 +206,7 @@ impl Snapshot {
             program: self.program.clone(),
             pid: self.pid,
             registered: self.registered,
+            registered_monotonic: self.registered_monotonic,
             period: self.period,
             late_from: self.late_from,
             clock_error: self.clock_error,

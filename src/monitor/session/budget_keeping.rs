@@ -5,6 +5,7 @@ use cli::time::format_share;
 use cli::units;
 use engine::measure::metered_loop_error::MeteredLoopError;
 
+use crate::meters::MeterClocks;
 use crate::monitor::accumulator::LoopId;
 use crate::monitor::budget::{CpuTime, StretchedPeriod, WindowShares};
 use crate::monitor::session::interval_clocks::IntervalDeltas;
@@ -120,7 +121,7 @@ impl Session {
             changed.iter_mut().map(|probe| probe.running.stop()).collect();
         self.ended_loops.extend(changed.iter().map(|probe| LoopId::from(&probe.scenario)));
         // The last ticks, since no later poll will see these meters.
-        self.accumulator.record(changed.iter().map(Probe::poll));
+        self.accumulator.record(&MeterClocks::read(), changed.iter().map(Probe::poll));
         let mut periods = Vec::new();
         for (probe, failure) in changed.into_iter().zip(failures) {
             let Some(new_period) = new_period(probe.period) else { continue };

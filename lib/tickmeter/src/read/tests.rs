@@ -487,3 +487,15 @@ fn unsafe_directories_are_refused() {
     let missing = create_file(&directory.0.join("a/b"), "1", &Layout::CURRENT);
     assert!(matches!(missing, Err(crate::storage::Why::Refused(..))), "{missing:?}");
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn registration_is_on_the_monotonic_clock() {
+    let now = || Duration::from_nanos(crate::calls::monotonic_ns().unwrap());
+    let before = now();
+    let meter = crate::Meter::register("monotonic", Duration::from_millis(1)).unwrap();
+    let registered = meter.snapshot().registered_monotonic.unwrap();
+    // The pair of clocks has an error.
+    let earliest = before - Duration::from_millis(1);
+    assert!((earliest..=now()).contains(&registered), "{registered:?} after {before:?}");
+}
