@@ -44,6 +44,7 @@ mod packaging;
 mod perfetto;
 mod pictures;
 mod plans;
+mod process_ids;
 mod program_cost;
 mod program_rounds;
 mod readme;

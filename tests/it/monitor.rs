@@ -153,7 +153,7 @@ fn sample(samples: &Samples, name: &str, label: &str) -> f64 {
 
 /// Waits until the monitor has exported a number of ticks of the metered program and closed two
 /// intervals.
-fn wait_for_ticks(address: &str, ticks: f64) -> Samples {
+pub fn wait_for_ticks(address: &str, ticks: f64) -> Samples {
     wait_for(|| {
         let samples = scrape(address);
         let exported = sample(&samples, "osjitter_ticks_total", "meter=\"control-loop\"");
