@@ -2,11 +2,13 @@
 //!
 //! A benchmark's own output can be between its name and its figures.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
+use files::gate::verdict::UnjudgedReason;
 use jitterstat::series::Better;
 
 use super::bench_harness::{BenchMillis, Flag, Harness, flag, option};
+use super::bench_samples::Unmeasured;
 use super::command_words::separator_place;
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_OUTPUT, effect};
 use super::{
@@ -138,6 +140,9 @@ struct Reader<'a> {
     /// Benchmark whose figures have not been read.
     pending: Option<PackageBench<'a>>,
     runs: Vec<BenchRun<'a>>,
+    /// Benchmarks that failed in a run of them. Without a wrapper that hides the exit code, the
+    /// command fails as well.
+    failed: Vec<PackageBench<'a>>,
     /// Directions that the output states.
     directions: HashMap<&'a str, Better>,
 }
@@ -160,6 +165,11 @@ impl<'a> Reader<'a> {
             (self.package, self.packages) = (package.trim(), self.packages + 1);
         } else if let Some(unit) = line.strip_prefix("Unit ") {
             self.directions.extend(parse_direction(unit));
+        } else if let Some(name) = find_failure(line) {
+            // Its name can be in front, or be that of the benchmark above it.
+            self.pending.take_if(|bench| bench.name == name);
+            self.end_bench();
+            self.failed.push(PackageBench { package: self.package, name });
         } else if let Some(NamedLine { name, rest }) = find_name(line) {
             self.end_bench();
             self.pending = Some(PackageBench { package: self.package, name });
@@ -191,14 +201,16 @@ impl<'a> Reader<'a> {
     }
 
     fn benches(mut self) -> Result<Vec<BenchSamples>, BenchOutputError> {
+        let failed = std::mem::take(&mut self.failed);
+        self.runs.retain(|run| !failed.contains(&run.bench));
         self.runs.sort_by_key(|run| run.bench);
         let mut benches = Vec::new();
+        for bench in BTreeSet::from_iter(failed) {
+            let failure = Unmeasured { reason: UnjudgedReason::Failed, message: String::new() };
+            benches.push(BenchSamples::without_number(self.full_name(bench)?, Some(failure)));
+        }
         for runs in self.runs.chunk_by(|a, b| a.bench == b.bench) {
-            let PackageBench { package, name } = runs[0].bench;
-            let name = match self.packages > 1 {
-                true => join_name(&[package, name], ".")?,
-                false => name.to_owned(),
-            };
+            let name = self.full_name(runs[0].bench)?;
             let mut numbers: Vec<NumberSamples> = Vec::new();
             for Figure { value, unit } in runs.iter().flat_map(|run| &run.figures) {
                 match numbers.iter_mut().find(|number| number.name == *unit) {
@@ -213,6 +225,13 @@ impl<'a> Reader<'a> {
             benches.push(BenchSamples::new(name, numbers));
         }
         Ok(benches)
+    }
+
+    fn full_name(&self, bench: PackageBench<'_>) -> Result<String, BenchOutputError> {
+        match self.packages > 1 {
+            true => join_name(&[bench.package, bench.name], "."),
+            false => Ok(bench.name.to_owned()),
+        }
     }
 
     fn number(&self, unit: &str, value: f64) -> NumberSamples {
@@ -234,6 +253,13 @@ fn parse_direction(text: &str) -> Option<(&str, Better)> {
         "lower" => Some((unit, Better::Lower)),
         _ => None,
     }
+}
+
+/// Returns the benchmark that failed according to this line. If it failed in its first iteration,
+/// there is no other line with its name.
+fn find_failure(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("--- FAIL: ")?;
+    rest.split_ascii_whitespace().next().filter(|name| name.starts_with("Benchmark"))
 }
 
 /// A line with the name of a benchmark, and the text that follows it.
@@ -426,6 +452,34 @@ mod tests {
         assert_numbers(
             "BenchmarkA-2 \t 1\t NaN x\t -3 y\t +Inf z",
             &[("BenchmarkA-2", "x=[NaN] y=[-3.0] z=[inf]")],
+        );
+    }
+
+    #[test]
+    fn failed_benchmarks_are_listed() {
+        // The second fails in its first iteration, the third in a later one, the fifth once.
+        let text = "BenchmarkA-2   \t   57765\t       125.8 ns/op\n\
+                    --- FAIL: BenchmarkB\n    x_test.go:4: boom\n\
+                    BenchmarkC-2   \t--- FAIL: BenchmarkC-2\n    x_test.go:5: late boom\n\
+                    BenchmarkD/s-2 \t   10\t       7 ns/op\n--- FAIL: BenchmarkD/t\n\
+                    --- FAIL: BenchmarkD (0.00s)\n\
+                    BenchmarkE-2 \t   10\t       7 ns/op\nBenchmarkE-2 \t--- FAIL: BenchmarkE-2\n\
+                    --- FAIL: TestF\nFAIL\n";
+        let (failed, measured): (Vec<_>, Vec<_>) =
+            parse(text).unwrap().into_iter().partition(|bench| bench.unmeasured.is_some());
+        let names = |benches: &[BenchSamples]| -> Vec<String> {
+            benches.iter().map(|bench| bench.name.clone()).collect()
+        };
+        assert_eq!(names(&measured), ["BenchmarkA-2", "BenchmarkD/s-2"]);
+        assert!(measured.iter().all(|bench| !bench.numbers.is_empty()));
+        let expected = ["BenchmarkB", "BenchmarkC-2", "BenchmarkD", "BenchmarkD/t", "BenchmarkE-2"];
+        assert_eq!(names(&failed), expected);
+        let reason = |bench: &BenchSamples| bench.unmeasured.as_ref().map(|why| why.reason);
+        assert!(failed.iter().all(|bench| reason(bench) == Some(UnjudgedReason::Failed)));
+        // Two packages have a benchmark of one name, and one of these fails.
+        assert_numbers(
+            "pkg: a\n--- FAIL: BenchmarkA-2\npkg: b\nBenchmarkA-2 \t 10 \t 3 ns/op\n",
+            &[("a.BenchmarkA-2", ""), ("b.BenchmarkA-2", "ns/op=[3.0]")],
         );
     }
 
