@@ -383,17 +383,25 @@ impl File for Find {
 impl Find {
     /// Returns a control that broke a goal of punctuality at every period, if no ticker held all
     /// goals at any: then the machine was late, and the search shows nothing about the tickers.
+    ///
+    /// If only controls are searched, one that sleeps is a ticker in question. One that spins shows
+    /// the machine in any case.
     #[must_use]
     pub fn failed_control(&self) -> Option<&Ticker> {
         let role = |ticker: &Ticker| subjects::find(&ticker.subject).map(|subject| subject.role);
         let is_competitor =
             |ticker: &Ticker| matches!(role(ticker), None | Some(SubjectRole::Competitor));
-        let has_answer = |ticker: &Ticker| is_competitor(ticker) && ticker.kept_ns.is_some();
-        // A control that is searched alone is the ticker in question.
-        if !self.tickers.iter().any(is_competitor) || self.tickers.iter().any(has_answer) {
+        let spins = |ticker: &Ticker| role(ticker) == Some(SubjectRole::SpinningControl);
+        let has_competitors = self.tickers.iter().any(is_competitor);
+        let is_control = |ticker: &Ticker| match has_competitors {
+            true => !is_competitor(ticker),
+            false => spins(ticker),
+        };
+        let has_answer = |ticker: &Ticker| !is_control(ticker) && ticker.kept_ns.is_some();
+        if self.tickers.iter().any(has_answer) {
             return None;
         }
-        let searched = self.tickers.iter().filter(|ticker| !is_competitor(ticker));
+        let searched = self.tickers.iter().filter(|ticker| is_control(ticker));
         searched.chain(&self.control).find(|control| self.is_late_everywhere(control))
     }
 

@@ -326,5 +326,12 @@ fn late_control_leaves_no_answer() {
     assert_eq!(failed(&[late], None), None);
     let answered = [late, ("tokio-interval", Kept, Kept), ("nanosleep", Broken, Kept)];
     assert_eq!(failed(&answered, Some(Broken)), None, "a ticker has an answer");
-    assert_eq!(failed(&[("nanosleep", Broken, Kept)], Some(Kept)), None, "it is the question");
+    let sleeping = [("nanosleep", Broken, Kept)];
+    assert_eq!(failed(&sleeping, Some(Kept)), None, "it is the question");
+    assert_eq!(failed(&sleeping, Some(Broken)).as_deref(), Some("spin"));
+    let spinning = |punctuality| failed(&[("spin", punctuality, Kept)], None);
+    assert_eq!(spinning(Broken).as_deref(), Some("spin"), "alone, it still shows the machine");
+    assert_eq!([spinning(Kept), spinning(Open)], [None, None]);
+    let slept = [("nanosleep", Kept, Kept), ("spin", Broken, Kept)];
+    assert_eq!(failed(&slept, None), None, "the ticker in question has an answer");
 }
