@@ -110,7 +110,7 @@ fn run_command() -> exit::Result<exit::ExitStatus> {
     let cli = match request {
         settings::Request::PrintConfig(status) => return Ok(status),
         settings::Request::Command(matches) => {
-            Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+            Cli::from_arg_matches(&matches).unwrap_or_else(|error| settings::exit_with(&error))
         }
     };
     terminal::set_verbose(cli.terminal.verbose);

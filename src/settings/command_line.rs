@@ -1,11 +1,14 @@
 //! The command line, and the settings that complete it.
 
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::slice;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
+use cli::exit::Error;
+use cli::terminal;
 
 use crate::settings::config_file::{IgnoreReason, Setting};
 use crate::settings::flags::{context_text, display_name};
@@ -20,6 +23,22 @@ pub struct CommandLine<'a> {
     pub matches: ArgMatches,
     /// The missing arguments, which may still come from the file.
     missing: Vec<String>,
+}
+
+/// Prints help, the version or an error of the command line, and ends the process. Unlike
+/// [`clap::Error::exit`], it reports that help cannot be printed.
+#[allow(clippy::exit, reason = "the parser ends the process as well")]
+pub fn exit_with(error: &clap::Error) -> ! {
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    let code = match printed {
+        Err(unprinted) if !error.use_stderr() => {
+            let unprinted = Error::from_stdout(unprinted);
+            terminal::failure(&unprinted);
+            unprinted.code().into()
+        }
+        _ => error.exit_code(),
+    };
+    std::process::exit(code)
 }
 
 impl<'a> CommandLine<'a> {
@@ -40,7 +59,7 @@ impl<'a> CommandLine<'a> {
                 line.missing = missing_arguments(&error);
                 line.parse_leniently(&[])
             }
-            Err(error) => line.with_program_tip(line.with_format_tip(error)).exit(),
+            Err(error) => exit_with(&line.with_program_tip(line.with_format_tip(error))),
         };
         line
     }

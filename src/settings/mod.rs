@@ -20,6 +20,7 @@ use clap::{Arg, ArgMatches, Command};
 use cli::exit::{self, ExitStatus};
 use cli::terminal;
 
+pub use crate::settings::command_line::exit_with;
 use crate::settings::command_line::{CommandLine, SelectedCommand, innermost};
 use crate::settings::config_file::{IgnoreReason, Setting};
 use crate::settings::flags::{are_exclusive, display_name, find_setting, long_name};
@@ -82,7 +83,7 @@ pub fn read(command: &Command, words: Vec<OsString>, plan_keys: &[&str]) -> exit
         let sources = ListingSources { line: &line, effective, file, settings: &settings };
         return SettingsListing::new(&selected, &sources).print().map(Request::PrintConfig);
     }
-    let complete = complete.unwrap_or_else(|error| error.exit());
+    let complete = complete.unwrap_or_else(|error| exit_with(&error));
     if let Some(path) = &path {
         let quiet = innermost(&complete).try_get_one::<bool>("quiet");
         announce_settings(path, &settings, matches!(quiet, Ok(Some(true))));
