@@ -49,6 +49,9 @@ const MAX_NAMED_OUTLIERS: usize = 10;
 
 /// Merges the files, names outliers on standard error, and writes the result.
 pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
+    if let Some(destination) = args.destination() {
+        destination.check_inputs(args.files.iter().map(PathBuf::as_path))?;
+    }
     if args.files.iter().any(|file| fleet::is_bins_path(file)) {
         return merge_bins(args);
     }

@@ -33,6 +33,10 @@ use run_side::{RunSide, select_pairs};
 /// Compares two sides and writes the comparison.
 pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
     let (a, b) = (NamedSide::read(&args.a)?, NamedSide::read(&args.b)?);
+    let destination = Destination::from_flags(args.out.as_deref(), args.force);
+    if let Some(destination) = destination {
+        destination.check_inputs([a.file(), b.file()])?;
+    }
     let comparison = match (&a, &b) {
         (NamedSide::Run(a), NamedSide::Run(b)) => compare_runs(a, b, args.force)?,
         (NamedSide::Program(a), NamedSide::Program(b)) => compare_programs(a, b, args.force)?,
@@ -45,10 +49,7 @@ pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
         }
     };
     let made = make("a comparison", &FORMATS, args.format, &comparison)?;
-    file_io::write_output(
-        made.into_bytes(),
-        Destination::from_flags(args.out.as_deref(), args.force),
-    )?;
+    file_io::write_output(made.into_bytes(), destination)?;
     if let Some(warning) = wording::forced_warning(&comparison) {
         terminal::note(false, &warning);
     }
@@ -62,6 +63,13 @@ enum NamedSide {
 }
 
 impl NamedSide {
+    fn file(&self) -> &Path {
+        match self {
+            Self::Run(run) => &run.file,
+            Self::Program(program) => &program.file,
+        }
+    }
+
     fn read(text: &str) -> exit::Result<Self> {
         let (path, id) = split_id(text, |path| path.exists());
         let file = file_io::resolve(&path);

@@ -15,7 +15,7 @@ pub mod text;
 mod tools;
 mod unread_settings;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use cli::exit::{self, ExitStatus, usage};
@@ -34,6 +34,7 @@ use file::Checkup;
 pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
     let destination = Destination::from_flags(args.out.as_deref(), args.force);
     if let Some(destination) = destination {
+        destination.check_inputs(args.import.iter().map(PathBuf::as_path))?;
         destination.check_file()?;
     }
     let process = ProcessFacts::read(tools::names().map(str::to_owned).collect());

@@ -23,6 +23,7 @@ mod runs;
 mod screen;
 pub mod text;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use cli::exit::{self, Error, ExitStatus};
@@ -60,6 +61,9 @@ pub fn run(args: &GateArgs) -> exit::Result<ExitStatus> {
 
     // Check that everything can be measured here.
     let destination = Destination::from_flags(args.out.as_deref(), args.force);
+    let inputs = [&args.report, &args.baseline, &args.calibration];
+    let inputs = inputs.into_iter().flatten().map(PathBuf::as_path);
+    OutputDirectory::check_inputs(destination, RESULT_FILES, inputs)?;
     OutputDirectory::check(destination, RESULT_FILES)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;

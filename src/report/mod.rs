@@ -117,6 +117,9 @@ fn render_fleet(args: &ReportArgs) -> Result<Rendering> {
 
 fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
     let out = Destination::from_flags(args.out.as_deref(), args.force);
+    if let Some(out) = out {
+        out.check_inputs(args.files.iter().map(PathBuf::as_path))?;
+    }
     match (rendering, out) {
         (Rendering::Bins(intervals), _) => pair::deliver(&intervals, out)?,
         (Rendering::Text(text), None) if args.format == Format::Table => {

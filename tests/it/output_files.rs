@@ -277,6 +277,70 @@ fn unwritable_stdout_keeps_the_file() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn unwritable_help_is_an_error() {
+    for help in ["--help", "-h", "--version", "run --help", "help gate", "bench clock -h"] {
+        let home = tempfile::tempdir().unwrap();
+        let run = |redirect: &str| {
+            Command::new("sh")
+                .args(["-c", &format!("\"$0\" {help} {redirect}")])
+                .arg(env!("CARGO_BIN_EXE_osjitter"))
+                .current_dir(home.path())
+                .output()
+                .unwrap()
+        };
+        let full = run(">/dev/full");
+        let stderr = String::from_utf8_lossy(&full.stderr);
+        assert_eq!(full.status.code(), Some(4), "{help}: {stderr}");
+        assert!(stderr.contains("error: cannot write to standard output"), "{help}: {stderr}");
+        assert!(run(">&-").status.success(), "{help}");
+    }
+}
+
+#[test]
+fn input_is_never_the_output() {
+    let home = tempfile::tempdir().unwrap();
+    let run = home.path().join("run");
+    std::fs::create_dir(&run).unwrap();
+    let copy = |name: &str| {
+        let path = run.join(name);
+        std::fs::copy("tests/fixtures/report.json", &path).unwrap();
+        path
+    };
+    let (report, other) = (copy("report.json"), copy("other.json"));
+    let before = listing(&run);
+    let [run, report, other] = [&run, &report, &other].map(|path| path.to_str().unwrap());
+    let sides = ["#os-interval", "#nanosleep"].map(|id| format!("{report}{id}"));
+    for (args, out) in [
+        (vec!["report", report], report),
+        (vec!["report", run, "--format", "csv"], report),
+        (vec!["report", other, report], report),
+        (vec!["compare", &sides[0], &sides[1]], report),
+        (vec!["merge", report, other], other),
+        (vec!["doctor", "--import", report], report),
+        (vec!["gate", "--subject", "nanosleep", "--limit", "p50=1s", "--report", report], run),
+        (vec!["gate", "--subject", "nanosleep", "--limit", "p50=1s", "--report", run], run),
+    ] {
+        let refused = Osjitter::new(&args).args(["--force"]).out(out).run().exits(2);
+        assert!(refused.stderr.contains("it is an input"), "{args:?}: {}", refused.stderr);
+        assert_eq!(refused.stderr.lines().count(), 1, "{args:?}: {}", refused.stderr);
+        assert_eq!(listing(Path::new(run)), before, "{args:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn failed_command_leaves_no_directory() {
+    let home = tempfile::tempdir().unwrap();
+    for out in [&[][..], &["--out", "a/b/c"]] {
+        let gate = ["gate", "--metric", "wall", "--base-cmd", "true", "--candidate-cmd", "true"];
+        let command = Osjitter::new(gate).args(["--min-run-time", "10s"]).args(out);
+        command.directory(home.path()).run().exits(2);
+        assert_eq!(listing(home.path()), [], "{out:?}");
+    }
+}
+
 #[test]
 fn long_paths_are_refused_at_once() {
     let home = tempfile::tempdir().unwrap();

@@ -1,11 +1,11 @@
 //! The place that a user names for a result, and what is done if another result is there.
 
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::exit::{Error, Result, usage};
 
-use super::{Replacement, STDIO, check_directory_writable, check_length, parent};
+use super::{Replacement, STDIO, WriteTarget, resolve};
 
 /// The file or directory that a user names for a result.
 #[derive(Clone, Copy, Debug)]
@@ -36,14 +36,18 @@ impl<'a> Destination<'a> {
         }
         let file = self.path;
         check_replacement(Some(file).filter(|file| has_content(file)), self.force)?;
-        let probe = if file.is_dir() {
-            Err(io::ErrorKind::IsADirectory.into())
-        } else {
-            check_directory_writable(parent(file)).and_then(|()| check_length(file))
-        };
-        probe.map_err(|e| {
+        WriteTarget::find(file).and_then(|target| target.check_writable()).map_err(|e| {
             usage!("cannot write {}: {e}; choose another path; nothing was run", file.display())
         })
+    }
+
+    /// Checks that the file replaces none of `inputs`, which `--force` does not permit either: what
+    /// the command reads from it would be lost.
+    ///
+    /// # Errors
+    /// Returns an error that names the input.
+    pub fn check_inputs<'i>(&self, inputs: impl IntoIterator<Item = &'i Path>) -> Result<()> {
+        check_inputs(&[self.path.to_path_buf()], inputs)
     }
 
     /// Writes a file completely or not at all, unless it would replace one that it must not.
@@ -67,6 +71,25 @@ pub fn check_replacement(existing: Option<&Path>, force: bool) -> Result<()> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Checks that none of the files that are replaced is an input, or the result in a directory that is
+/// an input.
+pub fn check_inputs<'i>(
+    replaced: &[PathBuf],
+    inputs: impl IntoIterator<Item = &'i Path>,
+) -> Result<()> {
+    let find = |path: &Path| std::fs::canonicalize(path).ok().filter(|path| path.is_file());
+    let replaced: Vec<PathBuf> = replaced.iter().filter_map(|path| find(path)).collect();
+    for input in inputs {
+        if find(&resolve(input)).is_some_and(|input| replaced.contains(&input)) {
+            return Err(usage!(
+                "cannot write to {}: it is an input; choose another place; nothing was written",
+                input.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether a path is a regular file, or leads to one, that contains something. An empty
@@ -115,6 +138,60 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         write("4", false).unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "4");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_lead_to_new_files() {
+        use std::os::unix::fs::symlink;
+        let home = tempfile::tempdir().unwrap();
+        let place = |name: &str| home.path().join(name);
+        std::fs::create_dir(place("directory")).unwrap();
+        symlink("second", place("first")).unwrap();
+        symlink("directory/target", place("second")).unwrap();
+        symlink("loop", place("loop")).unwrap();
+        symlink("absent/target", place("astray")).unwrap();
+        let first = place("first");
+        let to = Destination { path: &first, force: false };
+        to.check_file().unwrap();
+        to.write_file(b"1").unwrap();
+        assert_eq!(std::fs::read_to_string(place("directory/target")).unwrap(), "1");
+        assert!(["first", "second"].iter().all(|name| place(name).is_symlink()));
+        for name in ["loop", "astray"] {
+            let path = place(name);
+            let to = Destination { path: &path, force: true };
+            assert_eq!(to.check_file().unwrap_err().code(), 2, "{name}");
+            assert!(to.write_file(b"1").is_err(), "{name}");
+            assert!(path.is_symlink(), "{name}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn unwritable_places_are_found_early() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("file"), "").unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(home.path().join("socket")).unwrap();
+        for name in ["new/", "file/", "file/x", "absent/x", "socket", "."] {
+            let path = home.path().join(name);
+            let to = Destination { path: &path, force: true };
+            assert_eq!(to.check_file().unwrap_err().code(), 2, "{name}");
+            assert!(to.write_file(b"1").is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn inputs_are_kept_despite_force() {
+        let home = tempfile::tempdir().unwrap();
+        let (input, other) = (home.path().join("report.json"), home.path().join("other"));
+        [&input, &other].into_iter().for_each(|file| std::fs::write(file, "1").unwrap());
+        let check =
+            |path: &Path, input: &Path| Destination { path, force: true }.check_inputs([input]);
+        let refused = check(&input, home.path()).unwrap_err();
+        assert_eq!(refused.code(), 2);
+        assert!(check(&home.path().join("./report.json"), &input).is_err());
+        check(&other, &input).unwrap();
+        check(&home.path().join("new"), &input).unwrap();
     }
 
     #[test]

@@ -283,24 +283,20 @@ pub fn write_output(result: impl AsRef<[u8]>, out: Option<Destination<'_>>) -> R
 enum Replacement<'a> {
     /// A complete temporary file, and the path that it is renamed to.
     Renamed(TempFile, PathBuf),
-    /// A pipe or a device, which cannot be replaced and is written to.
+    /// A pipe or a character device, which cannot be replaced and is written to.
     Written(&'a Path, &'a [u8]),
 }
 
 impl<'a> Replacement<'a> {
     fn prepare(path: &'a Path, text: &'a [u8]) -> io::Result<Self> {
-        let existing = match std::fs::metadata(path) {
-            Ok(meta) if meta.is_dir() => {
-                return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
+        Ok(match WriteTarget::find(path)? {
+            WriteTarget::Stream => Self::Written(path, text),
+            WriteTarget::File { path, existing } => {
+                let write = |to: &mut dyn Write| to.write_all(text);
+                let temp = write_temp_file(parent(&path), &write, existing.as_ref())?;
+                Self::Renamed(temp, path)
             }
-            Ok(meta) if !meta.is_file() => return Ok(Self::Written(path, text)),
-            Ok(meta) => Some(meta),
-            Err(_) => None,
-        };
-        let target =
-            if existing.is_some() { std::fs::canonicalize(path)? } else { path.to_path_buf() };
-        let temp = write_temp_file(parent(&target), &|to| to.write_all(text), existing.as_ref())?;
-        Ok(Self::Renamed(temp, target))
+        })
     }
 
     fn commit(self) -> io::Result<()> {
@@ -311,6 +307,71 @@ impl<'a> Replacement<'a> {
             }
         }
     }
+}
+
+/// The object that writing to a path changes.
+enum WriteTarget {
+    /// A regular file at the end of all links, and its metadata if it exists.
+    File { path: PathBuf, existing: Option<Metadata> },
+    /// A pipe or a character device.
+    Stream,
+}
+
+impl WriteTarget {
+    /// Finds the target of a path, which may be a link to a file that does not exist yet.
+    ///
+    /// # Errors
+    /// Returns an error if no file can be written at this path.
+    fn find(path: &Path) -> io::Result<Self> {
+        let fail = |kind: io::ErrorKind, why: &str| Err(io::Error::new(kind, why));
+        match std::fs::metadata(path) {
+            Ok(meta) if meta.is_dir() => fail(io::ErrorKind::IsADirectory, "it is a directory"),
+            Ok(meta) if meta.is_file() => {
+                Ok(Self::File { path: std::fs::canonicalize(path)?, existing: Some(meta) })
+            }
+            Ok(meta) if is_stream(&meta) => Ok(Self::Stream),
+            Ok(_) => {
+                fail(io::ErrorKind::InvalidInput, "expected a file, a pipe or a character device")
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                if path.as_os_str().as_encoded_bytes().last().is_some_and(is_separator) {
+                    return fail(io::ErrorKind::IsADirectory, "it is the name of a directory");
+                }
+                let mut target = path.to_path_buf();
+                // The chain ends, because the system has followed it to a missing file.
+                while let Ok(link) = std::fs::read_link(&target) {
+                    target = parent(&target).join(link);
+                }
+                Ok(Self::File { path: target, existing: None })
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Checks that the target can be written.
+    fn check_writable(&self) -> io::Result<()> {
+        match self {
+            Self::File { path, .. } => check_directory_writable(parent(path)),
+            Self::Stream => Ok(()),
+        }
+    }
+}
+
+fn is_separator(byte: &u8) -> bool {
+    std::path::is_separator(char::from(*byte))
+}
+
+/// Returns whether a file can be written from any place: a pipe or a character device. A socket
+/// cannot, and the content of a disk must not be replaced by a report.
+#[cfg(unix)]
+fn is_stream(meta: &Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    meta.file_type().is_fifo() || meta.file_type().is_char_device()
+}
+
+#[cfg(not(unix))]
+fn is_stream(meta: &Metadata) -> bool {
+    !meta.is_dir()
 }
 
 /// Writes a complete temporary file to the disk, with the permissions of the existing file that it

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::{Error, Result, usage};
 
-use super::destination::{Destination, check_replacement};
-use super::temporaries::{Registration, StagingDirectory};
+use super::destination::{Destination, check_inputs, check_replacement};
+use super::temporaries::{EmptyDirectory, StagingDirectory};
 use super::{
     Contents, check_directory_writable, check_length, parent, remove_abandoned_files,
     write_files_with,
@@ -28,8 +28,9 @@ const REMEDY: &str = "choose another directory with --out; nothing was run";
 /// and never written is removed.
 pub struct OutputDirectory {
     directory: RefCell<PathBuf>,
-    /// The directory as a temporary one, if it was created and contains nothing yet.
-    unwritten: RefCell<Option<Registration>>,
+    /// The directory and the parents that were created for it, as temporary ones, if it contains
+    /// nothing yet. A directory comes before its parent, so that it is removed first.
+    unwritten: RefCell<Vec<EmptyDirectory>>,
     /// Names of the results that the directory may contain.
     results: ResultNames,
     /// Whether the first write may replace an earlier result.
@@ -74,6 +75,22 @@ impl OutputDirectory {
         check_replacement(existing.map(|result| result.path.as_path()), force)
     }
 
+    /// Checks that no input is among the results in the requested directory, all of which `--force`
+    /// replaces.
+    ///
+    /// # Errors
+    /// Returns an error that names the input.
+    pub fn check_inputs<'i>(
+        requested: Option<Destination<'_>>,
+        results: ResultNames,
+        inputs: impl IntoIterator<Item = &'i Path>,
+    ) -> Result<()> {
+        let Some(Destination { path, .. }) = requested else { return Ok(()) };
+        let found = find_results(path, results).unwrap_or_default();
+        let replaced: Vec<PathBuf> = found.into_iter().map(|result| result.path).collect();
+        check_inputs(&replaced, inputs)
+    }
+
     /// Opens a directory: the requested one, or a new one in `results` that is named by the start
     /// time `stamp`.
     ///
@@ -93,13 +110,9 @@ impl OutputDirectory {
         }
         let (directory, unwritten) = match requested {
             Some(Destination { path, .. }) => create_directory(path)
-                .map(|registration| (path.to_path_buf(), registration))
+                .map(|created| (path.to_path_buf(), created))
                 .map_err(|e| usage!("cannot write to {}: {e}; {REMEDY}", path.display()))?,
-            None => {
-                let name = stamp.replace([':', '-'], "");
-                let (directory, registration) = create_unique(Path::new("results"), &name)?;
-                (directory, Some(registration))
-            }
+            None => create_unique(Path::new("results"), &stamp.replace([':', '-'], ""))?,
         };
         let opened = Self {
             directory: RefCell::new(directory.clone()),
@@ -149,7 +162,7 @@ impl OutputDirectory {
         for ((name, _), writer) in files.iter().zip(&writers) {
             contents.push((name, writer));
         }
-        let is_unwritten = self.unwritten.borrow().is_some();
+        let is_unwritten = !self.unwritten.borrow().is_empty();
         let written =
             if is_unwritten { self.fill(&contents) } else { self.replace_results(&contents) };
         if written.is_ok() {
@@ -208,10 +221,9 @@ impl OutputDirectory {
     /// another command since this one began. Neither result is lost.
     fn write_next_to(&self, taken: &Path, files: &[(&str, Contents<'_>)]) -> io::Result<()> {
         let name = taken.file_name().unwrap_or(OsStr::new("results")).to_string_lossy();
-        let (directory, registration) =
-            create_unique(parent(taken), &name).map_err(io::Error::other)?;
+        let (directory, created) = create_unique(parent(taken), &name).map_err(io::Error::other)?;
         write_files_with(&directory, files)?;
-        drop(registration);
+        drop(created);
         crate::terminal::warning(&format!(
             "another command wrote its result to {}; this one is in {}",
             taken.display(),
@@ -242,35 +254,39 @@ fn find_results(directory: &Path, results: ResultNames) -> io::Result<Vec<FoundR
     Ok(found.into_iter().map(|(_, result)| result).collect())
 }
 
-impl Drop for OutputDirectory {
-    fn drop(&mut self) {
-        if self.unwritten.borrow().is_some() {
-            let _ = std::fs::remove_dir(&*self.directory.borrow());
-        }
+/// Creates a directory and its parents. Returns those that did not exist, each before
+/// its parent.
+fn create_directory(directory: &Path) -> io::Result<Vec<EmptyDirectory>> {
+    if directory.is_dir() {
+        return Ok(Vec::new());
     }
+    let mut created = match directory.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => create_directory(parent)?,
+        _ => Vec::new(),
+    };
+    match EmptyDirectory::create(directory) {
+        Ok(directory) => created.insert(0, directory),
+        // Another process may have been faster.
+        Err(_) if directory.is_dir() => {}
+        Err(e) => return Err(e),
+    }
+    Ok(created)
 }
 
-/// Creates a directory and its parents. Returns `None` if the directory exists.
-fn create_directory(directory: &Path) -> io::Result<Option<Registration>> {
-    std::fs::create_dir_all(parent(directory))?;
-    match Registration::create_directory(directory) {
-        Ok(registration) => Ok(Some(registration)),
-        Err(_) if directory.is_dir() => Ok(None),
-        Err(e) => Err(e),
-    }
-}
-
-/// Creates a directory that did not exist: two commands that start at the same time have different
-/// ones.
-fn create_unique(parent: &Path, name: &str) -> Result<(PathBuf, Registration)> {
+/// Creates a directory that did not exist, and its parents: two commands that start at the same time
+/// have different ones. Returns all that did not exist, each before its parent.
+fn create_unique(parent: &Path, name: &str) -> Result<(PathBuf, Vec<EmptyDirectory>)> {
     let failed =
         |path: &Path, e: io::Error| usage!("cannot write to {}: {e}; {REMEDY}", path.display());
-    std::fs::create_dir_all(parent).map_err(|e| failed(parent, e))?;
+    let mut created = create_directory(parent).map_err(|e| failed(parent, e))?;
     let mut suffix = String::new();
     for number in 2_u32.. {
         let directory = parent.join(format!("{name}{suffix}"));
-        match Registration::create_directory(&directory) {
-            Ok(registration) => return Ok((directory, registration)),
+        match EmptyDirectory::create(&directory) {
+            Ok(unique) => {
+                created.insert(0, unique);
+                return Ok((directory, created));
+            }
             Err(e) if e.kind() == ErrorKind::AlreadyExists => suffix = format!("-{number}"),
             Err(e) => return Err(failed(&directory, e)),
         }
@@ -371,7 +387,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let out = home.path().join("a/out");
         drop(open(&out, false).unwrap());
-        assert!(!out.exists());
+        assert!(names(home.path()).is_empty(), "the parent was created as well");
         std::fs::create_dir_all(&out).unwrap();
         drop(open(&out, false).unwrap());
         assert!(out.exists(), "a directory of the user stays");
@@ -380,13 +396,33 @@ mod tests {
     #[test]
     fn simultaneous_commands_have_own_directories() {
         let home = tempfile::tempdir().unwrap();
-        let created: Vec<PathBuf> = std::thread::scope(|scope| {
-            let create = || create_unique(home.path(), "20260101T000000Z").unwrap().0;
+        let created: Vec<_> = std::thread::scope(|scope| {
+            let create = || create_unique(home.path(), "20260101T000000Z").unwrap();
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(create)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        let distinct: std::collections::BTreeSet<_> = created.iter().collect();
+        let distinct: std::collections::BTreeSet<_> =
+            created.iter().map(|(path, _)| path).collect();
         assert_eq!(distinct.len(), 8, "{created:?}");
+    }
+
+    #[test]
+    fn inputs_are_not_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        let report = home.path().join("report.json");
+        let other = home.path().join("other.json");
+        [&report, &other].into_iter().for_each(|file| std::fs::write(file, "kept").unwrap());
+        let check = |input: &Path| {
+            let requested = Some(Destination { path: home.path(), force: true });
+            OutputDirectory::check_inputs(requested, NAMES, [input])
+        };
+        for input in [home.path(), &report] {
+            let refused = check(input).unwrap_err();
+            assert_eq!(refused.code(), 2);
+            assert!(refused.to_string().contains("it is an input"), "{refused}");
+        }
+        check(&other).unwrap();
+        check(Path::new("-")).unwrap();
     }
 
     #[cfg(unix)]

@@ -59,7 +59,8 @@ fn temporaries() -> MutexGuard<'static, Vec<Temporary>> {
 /// None can be created afterwards: a thread that tries blocks until the process exits.
 pub fn remove_all() {
     let all = temporaries();
-    all.iter().for_each(Temporary::remove);
+    // A directory comes after its parents.
+    all.iter().rev().for_each(Temporary::remove);
     std::mem::forget(all);
 }
 
@@ -80,18 +81,30 @@ impl Registration {
         all.push(temporary.clone());
         Ok((created, Self(temporary)))
     }
-
-    /// Creates a directory that is removed if the process ends before anything is written into it.
-    pub fn create_directory(path: &Path) -> io::Result<Self> {
-        let describe = |_: &()| Temporary::EmptyDirectory(path.to_owned());
-        let ((), registration) = Self::create(|| std::fs::create_dir(path), describe)?;
-        Ok(registration)
-    }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         temporaries().retain(|temporary| *temporary != self.0);
+    }
+}
+
+/// A new directory. It is removed when it is dropped, if it is empty.
+#[derive(Debug)]
+pub struct EmptyDirectory(Registration);
+
+impl EmptyDirectory {
+    /// Creates a directory in an existing one.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let describe = |_: &()| Temporary::EmptyDirectory(path.to_owned());
+        let ((), registration) = Registration::create(|| std::fs::create_dir(path), describe)?;
+        Ok(Self(registration))
+    }
+}
+
+impl Drop for EmptyDirectory {
+    fn drop(&mut self) {
+        self.0.0.remove();
     }
 }
 
@@ -228,13 +241,13 @@ mod tests {
         Temporary::Tree(staging.path.clone()).remove();
         assert!(!staging.path.exists());
         let out = home.path().join("out");
-        let registration = Registration::create_directory(&out).unwrap();
-        assert!(is_listed(&registration.0));
+        let directory = EmptyDirectory::create(&out).unwrap();
+        assert!(is_listed(&directory.0.0));
         std::fs::write(out.join("file"), "").unwrap();
-        registration.0.remove();
+        directory.0.0.remove();
         assert!(out.exists(), "it is not empty");
         std::fs::remove_file(out.join("file")).unwrap();
-        registration.0.remove();
+        drop(directory);
         assert!(!out.exists());
     }
 }
