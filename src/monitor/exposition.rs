@@ -152,6 +152,12 @@ fn build_families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
             help: "Loops on which a limit was not checked in the last closed interval.",
             samples: unchecked_loops(state),
         },
+        Family {
+            name: "osjitter_limit_checked_loops",
+            kind: FamilyKind::Gauge,
+            help: "Loops on which a limit was checked in the last closed interval.",
+            samples: checked_loops(state),
+        },
         counter(
             "osjitter_limit_incomplete_intervals",
             "Closed intervals that left out a meter.",
@@ -241,6 +247,17 @@ fn unchecked_loops<'a>(state: &MonitorState<'a>) -> Vec<Sample<'a>> {
     samples
 }
 
+/// Returns the samples of the loops on which each limit was checked.
+fn checked_loops<'a>(state: &MonitorState<'a>) -> Vec<Sample<'a>> {
+    let mut samples = Vec::with_capacity(state.limits.len());
+    for limit in state.limits {
+        let loops = state.coverage.checked.get(&limit.text).copied().unwrap_or(0);
+        let labels = vec![("limit", Cow::from(limit.text.as_str()))];
+        samples.push(Sample { labels, value: Value::Number(loops as f64) });
+    }
+    samples
+}
+
 fn counter<'a>(name: &'static str, help: &'static str, value: f64) -> Family<'a> {
     let sample = Sample { labels: Labels::new(), value: Value::Number(value) };
     Family { name, kind: FamilyKind::Counter, help, samples: vec![sample] }
@@ -317,6 +334,7 @@ mod tests {
             coverage: &ClosedCoverage {
                 left_out: 2,
                 few_ticks: [("p99=2ms".to_owned(), 1)].into(),
+                checked: [("p99=2ms".to_owned(), 4)].into(),
                 incomplete_intervals: 1,
             },
             poll_interval: Duration::from_secs(10),

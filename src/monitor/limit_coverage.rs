@@ -1,5 +1,5 @@
 //! The loops on which limits were not checked: meters that were left out, and loops with too few
-//! ticks. Does no I/O.
+//! ticks. Also the limits that apply to no loop, such as one with a misspelled name. Does no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,15 @@ pub struct LimitCoverage {
     left_out: usize,
     /// Number of loops with too few ticks in the open interval, by limit.
     few_ticks: BTreeMap<String, usize>,
+    /// Number of loops on which the limits were checked in the open interval, by limit.
+    checked: BTreeMap<String, usize>,
     closed: ClosedCoverage,
     /// Limits for which a loop with too few ticks was reported.
     reported_limits: BTreeSet<String>,
+    /// Limits that applied to no loop in the last closed interval.
+    without_loop: BTreeSet<String>,
+    /// Limits that applied to a loop in a closed interval.
+    ever_applied: BTreeSet<String>,
 }
 
 /// Coverage of the intervals that have ended.
@@ -27,6 +33,8 @@ pub struct ClosedCoverage {
     pub left_out: usize,
     /// Number of loops with too few ticks in the last closed interval, by limit.
     pub few_ticks: BTreeMap<String, usize>,
+    /// Number of loops on which the limits were checked in the last closed interval, by limit.
+    pub checked: BTreeMap<String, usize>,
     /// Number of closed intervals that left out a meter.
     pub incomplete_intervals: u64,
 }
@@ -56,18 +64,42 @@ impl LimitCoverage {
         })
     }
 
-    /// Ends the interval. Returns a message if meters were left out, unless the last interval left
-    /// out as many.
-    pub fn close_interval(&mut self) -> Option<String> {
+    /// Records a loop on which a limit was checked.
+    pub fn record_checked(&mut self, limit: &Limit) {
+        *self.checked.entry(limit.text.clone()).or_default() += 1;
+    }
+
+    /// Ends the interval. Returns messages about meters that were left out and limits that apply to
+    /// no loop, unless they hold for the last interval as well.
+    pub fn close_interval(&mut self, limits: &[Limit]) -> Vec<String> {
         let before = self.closed.left_out;
         self.closed.left_out = std::mem::take(&mut self.left_out);
         self.closed.few_ticks = std::mem::take(&mut self.few_ticks);
+        self.closed.checked = std::mem::take(&mut self.checked);
         let left_out = self.closed.left_out;
         self.closed.incomplete_intervals += u64::from(left_out > 0);
-        (left_out > 0 && left_out != before).then(|| {
+        let mut messages = Vec::new();
+        if left_out > 0 && left_out != before {
             let meters = pluralize(left_out as u64, "meter");
-            format!("limits not checked on {meters}, which the monitor left out")
-        })
+            messages.push(format!("limits not checked on {meters}, which the monitor left out"));
+        }
+        for Limit { text, .. } in limits {
+            if self.closed.checked.contains_key(text) || self.closed.few_ticks.contains_key(text) {
+                self.ever_applied.insert(text.clone());
+                self.without_loop.remove(text);
+            } else if self.without_loop.insert(text.clone()) {
+                messages.push(format!(
+                    "limit not checked: {text} applies to no loop that is running; osjitter_limit_checked_loops counts those to which it does"
+                ));
+            }
+        }
+        messages
+    }
+
+    /// Returns the limits that applied to no loop in any closed interval.
+    pub fn never_applied<'l>(&self, limits: &'l [Limit]) -> Vec<&'l str> {
+        let texts = limits.iter().map(|limit| limit.text.as_str());
+        texts.filter(|text| !self.ever_applied.contains(*text)).collect()
     }
 
     pub fn closed(&self) -> &ClosedCoverage {
@@ -86,7 +118,7 @@ mod tests {
             for left_out in polls {
                 coverage.record_left_out(*left_out);
             }
-            (coverage.close_interval().is_some(), coverage.closed().incomplete_intervals)
+            (!coverage.close_interval(&[]).is_empty(), coverage.closed().incomplete_intervals)
         };
         assert_eq!(close(&[0, 0]), (false, 0));
         // A single poll suffices.
@@ -110,9 +142,25 @@ mod tests {
         let first = messages[0].as_ref().expect("a message for the first loop");
         assert!(first.contains("a@1s of p: p99.9=2ms needs 5000 ticks"), "{first}");
         assert_eq!(messages[1], None);
-        assert_eq!(coverage.close_interval(), None);
+        assert_eq!(coverage.close_interval(&[limit]), [""; 0]);
         assert_eq!(coverage.closed().few_ticks, [("p99.9=2ms".to_owned(), 2)].into());
-        coverage.close_interval();
+        coverage.close_interval(&[]);
         assert_eq!(coverage.closed(), &ClosedCoverage::default());
+    }
+
+    #[test]
+    fn limits_without_loop_are_reported() {
+        let mut coverage = LimitCoverage::default();
+        let limits: [Limit; 2] = ["max=1ms", "mispelt:max=2ms"].map(|text| text.parse().unwrap());
+        let mut close = |checked: &[usize]| {
+            checked.iter().for_each(|n| coverage.record_checked(&limits[*n]));
+            let messages = coverage.close_interval(&limits);
+            (messages.len(), coverage.never_applied(&limits).len())
+        };
+        assert_eq!(close(&[]), (2, 2));
+        assert_eq!(close(&[0, 0]), (0, 1), "the other one was reported");
+        assert_eq!(close(&[]), (1, 1), "its loop has ended");
+        assert_eq!(close(&[0, 1]), (0, 0));
+        assert_eq!(coverage.closed().checked.values().sum::<usize>(), 2);
     }
 }

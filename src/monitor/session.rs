@@ -391,8 +391,8 @@ impl Session {
             rows.push(Interval::from_values(key, BINNING, bins.iter(), Some(counts)));
         }
         self.intervals_closed += 1;
-        if let Some(message) = self.coverage.close_interval().filter(|_| self.has_limits()) {
-            note(false, &message);
+        for message in self.coverage.close_interval(&self.setup.limits) {
+            note(!self.has_limits(), &message);
         }
         // Loops that have ended are no longer exported, and neither are their breaches.
         self.breaches.retain(|(loop_id, _), _| self.accumulator.has_loop(loop_id));
@@ -471,6 +471,9 @@ impl Session {
                 }
                 continue;
             }
+            if limit.applies_to(loop_id) {
+                self.coverage.record_checked(limit);
+            }
             let Some(breach) = limit.breach(loop_id, key, stats) else { continue };
             let (name, ticks) = (loop_id.name(), pluralize(stats.counts.ticks.planned, "tick"));
             let length = format_duration(key.duration_ns as f64 / 1e9);
@@ -544,6 +547,11 @@ impl Session {
     /// Returns the number of closed intervals in which limits were not checked on all meters.
     pub fn incomplete_intervals(&self) -> u64 {
         if self.has_limits() { self.coverage.closed().incomplete_intervals } else { 0 }
+    }
+
+    /// Returns the limits that applied to no loop in any closed interval.
+    pub fn never_applied_limits(&self) -> Vec<&str> {
+        self.coverage.never_applied(&self.setup.limits)
     }
 
     /// Stops the probes and removes their meters.

@@ -443,6 +443,23 @@ fn unchecked_limits_do_not_pass() {
 }
 
 #[test]
+fn limits_without_loop_do_not_pass() {
+    let home = tempfile::tempdir().unwrap();
+    let args = ["--no-meters", "--interval", "1s", "--listen", "127.0.0.1:0"];
+    let limits = ["--limit", "mispelt:max=24h", "--limit", "max=24h"];
+    let mut running = start(home.path(), &[&args[..], &limits].concat());
+    let address = metrics_address(&mut running);
+    running.says("limit not checked: mispelt:max=24h applies to no loop");
+    let key = |limit| format!("osjitter_limit_checked_loops{{limit=\"{limit}\"}}");
+    let samples = wait_for(|| Some(scrape(&address)).filter(|s| s[&key("max=24h")] == 2.0));
+    assert_eq!(samples[&key("mispelt:max=24h")], 0.0);
+    running.signal(Signal::TERM);
+    let ran = running.ends().exits(4);
+    let never = "never checked, on no loop: mispelt:max=24h\n";
+    assert!(ran.stderr.contains(never), "{}", ran.stderr);
+}
+
+#[test]
 fn monitor_survives_a_vanished_disk() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
