@@ -8,6 +8,7 @@ use cli::exit::{self, Error, usage};
 use cli::terminal::progress::Progress;
 use cli::time::format_duration;
 use cli::units::to_ns;
+use cli::words::{capitalize, end_sentence};
 use engine::machine::tuning;
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
@@ -20,7 +21,7 @@ use files::gate::limit::rate::{MeasuredRate, UnknownRate};
 use files::gate::limit::{Measured, MissingRounds, RoundTicks, SummaryPath};
 use files::gate::verdict::{LimitCheck, Verdict};
 use files::quantity;
-use files::report::{Report, Status, Subject, Summary};
+use files::report::{Report, Status, Subject, Summary, Warning};
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::{GateArgs, Limit};
@@ -95,6 +96,11 @@ fn read_reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
             "{name}: its last line has no line break, so a number in it may be cut off; copy the whole output, or end it with a line break if it is complete"
         ));
     }
+    if let Some(damage) =
+        report.warnings.iter().find(|warning| warning.code == interop::fleet::DAMAGE_WARNING)
+    {
+        return Err(usage!("{name}: {} {}", damage.message, damage.hint));
+    }
     let is_selected = |subject: &Subject| {
         let wanted = args.subject.as_deref();
         wanted.is_none_or(|wanted| wanted == subject.id || wanted == subject.name)
@@ -151,6 +157,7 @@ impl Limits {
                     gate.warn("partial-report", message, "Run it again.");
                 }
                 gate.record_fitness(report.fitness.clone());
+                copy_warnings(report, reported.subject(), gate);
                 self.check_subject(reported.subject(), gate);
             }
             LimitedSubject::Planned(plan) => {
@@ -164,6 +171,7 @@ impl Limits {
                 let report = measure(plan, gate)?;
                 gate.record_fitness(report.fitness.clone());
                 gate.out.write("report.json", &report.to_json())?;
+                copy_warnings(&report, &report.subjects[0], gate);
                 self.check_subject(&report.subjects[0], gate);
             }
         }
@@ -298,6 +306,18 @@ impl Limits {
             checks.push(LimitCheck { period_ns: Some(period_ns), report, ..check });
         }
         checks
+    }
+}
+
+/// Copies the warnings of a report to the verdict, such as one about rounds or files that are left
+/// out, unless they concern another subject.
+fn copy_warnings(report: &Report, judged: &Subject, gate: &mut RunningGate) {
+    for Warning { code, message, hint } in &report.warnings {
+        let names = |subject: &Subject| message.contains(&subject.id);
+        if names(judged) || !report.subjects.iter().any(names) {
+            let hint = capitalize(&end_sentence(hint));
+            gate.warn(code, &end_sentence(message), &hint);
+        }
     }
 }
 

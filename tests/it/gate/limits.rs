@@ -1,7 +1,7 @@
 //! Tests of limits on a measured subject or a report.
 
 use files::file::File as _;
-use files::report::Report;
+use files::report::{Report, Warning};
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use super::Gate;
@@ -264,6 +264,48 @@ fn cut_numbers_are_not_limited() {
     assert_eq!(limits(&["max=5ms"], &args).ran.code, 1);
     std::fs::write(&file, &text[..text.len() - 2]).unwrap();
     limits(&["max=5ms"], &args).refuses("its last line has no line break");
+}
+
+/// Rounds and files that are left out of the judged numbers are named.
+#[test]
+fn verdict_has_warnings_of_report() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("report.json");
+    let text = std::fs::read_to_string("tests/fixtures/report.json").unwrap();
+    let mut report = Report::from_json(&text).unwrap();
+    let [judged, other] = ["nanosleep", "os-interval"].map(|name| {
+        let subject = report.subjects.iter().find(|subject| subject.name == name);
+        subject.unwrap().id.clone()
+    });
+    report.warnings = [
+        format!("3 rounds of {judged} excluded: the CPU affinity was changed"),
+        format!("4 rounds of {other} excluded: the nice value was changed"),
+        "the machine was suspended".to_owned(),
+    ]
+    .map(|message| Warning::new("a-code", message, "measure again"))
+    .into();
+    std::fs::write(&file, report.to_json()).unwrap();
+    let args = ["--report", file.to_str().unwrap(), "--subject", &judged];
+    let gate = limits(&["max=1h"], &args);
+    let copied: Vec<&str> =
+        gate.verdict().warnings.iter().map(|warning| warning.message.as_str()).collect();
+    let excluded = format!("3 rounds of {judged} excluded: the CPU affinity was changed.");
+    assert_eq!(copied, [excluded.as_str(), "the machine was suspended."]);
+    let stdout = gate.ran.stdout.replace('\n', " ");
+    assert!(stdout.contains(&format!("{excluded} Measure again.")), "{stdout}");
+}
+
+/// Bins whose file is damaged or missing could hold the number that breaks the limit.
+#[test]
+fn damaged_bins_are_not_limited() {
+    let bins = Osjitter::new(["report", "tests/fixtures/report.json", "--format", "bins"]);
+    let bins = bins.out("good.bins.csv").run().exits(0);
+    let directory = bins.directory().to_str().unwrap();
+    let args = ["--report", directory, "--subject", "nanosleep"];
+    let gate = limits(&["max=1h"], &args);
+    assert_eq!((gate.ran.code, gate.verdict().verdict), (0, Outcome::Pass), "{}", gate.ran.stdout);
+    std::fs::write(bins.path("bad.bins.csv"), "damaged").unwrap();
+    limits(&["max=1h"], &args).refuses("bad.bins.csv");
 }
 
 #[test]

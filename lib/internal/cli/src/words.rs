@@ -33,6 +33,11 @@ pub fn capitalize(text: &str) -> String {
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
+/// Ends a text with a full stop, unless it ends a sentence.
+pub fn end_sentence(text: &str) -> String {
+    if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
+}
+
 /// Returns the text of a cell of a table, which is a dash if the value is not known.
 pub fn or_dash(text: Option<String>) -> String {
     text.unwrap_or("-".to_owned())

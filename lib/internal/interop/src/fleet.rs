@@ -24,6 +24,9 @@ use crate::imported::{
 };
 use crate::pair::{BINS, ENDINGS, INTERVALS, file_path, split_path};
 
+/// Code of the warning of a report that lacks files of bins.
+pub const DAMAGE_WARNING: &str = "import-bins-damaged";
+
 /// Maximum number of hosts whose medians are ranked.
 const MAX_RANKED: usize = 10_000;
 
@@ -233,7 +236,7 @@ impl Fleet {
 
     fn damage_warning(&self) -> Option<Warning> {
         let message = self.damage()? + ".";
-        Some(warning("import-bins-damaged", message, "Repair the row, or remove the files."))
+        Some(warning(DAMAGE_WARNING, message, "Repair the row, or remove the files."))
     }
 
     /// Describes intervals that are left out because their bins are missing.

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use cli::printable::to_printable;
 use cli::terminal::is_verbose;
 use cli::time::{format_interval, format_number, format_time};
-use cli::words::{capitalize, group_digits, or_dash, pluralize, prefix_or_empty};
+use cli::words::{capitalize, end_sentence, group_digits, or_dash, pluralize, prefix_or_empty};
 use cli::wrap::wrap;
 use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary, Warning};
 
@@ -140,10 +140,6 @@ fn format_warning(warning: &Warning, others: usize) -> String {
     let more = if others > 0 { format!(" (And {others} more like it.)") } else { String::new() };
     let (message, hint) = (end_sentence(&warning.message), end_sentence(&warning.hint));
     format!("{}: {message} {hint}{more}", warning.code)
-}
-
-fn end_sentence(text: &str) -> String {
-    if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 
 /// Renders the diagnoses of late ticks after an empty line: those of the user's programs or, if no

@@ -108,7 +108,8 @@ pub fn summarize(samples: Vec<BenchSamples>) -> Result<Vec<BenchResult>, BenchOu
     }
     let mut ordinals: HashMap<String, u64> = HashMap::new();
     let mut results = Vec::new();
-    for BenchSamples { name, numbers, unmeasured } in samples {
+    for BenchSamples { name, mut numbers, unmeasured } in samples {
+        numbers.retain(|number| !number.samples.is_empty());
         let ordinal = ordinals.entry(name.clone()).or_default();
         *ordinal += 1;
         let name = if *ordinal == 1 { name } else { format!("{name}#{ordinal}") };
@@ -169,6 +170,16 @@ mod tests {
         for invalid in [&[][..], &[-1.0], &[f64::NAN], &[1.0, f64::INFINITY]] {
             assert_eq!(lower(invalid), None, "{invalid:?}");
         }
+    }
+
+    #[test]
+    fn numbers_without_samples_are_dropped() {
+        let numbers = |ns: Vec<f64>| {
+            let bench = BenchSamples::from_times("a".to_owned(), "time", ns);
+            summarize(vec![bench]).unwrap().remove(0).numbers
+        };
+        assert_eq!(numbers(vec![]), [], "it has no number, rather than an invalid one");
+        assert_eq!(numbers(vec![f64::NAN])[0].value, None);
     }
 
     #[test]
