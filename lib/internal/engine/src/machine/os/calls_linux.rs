@@ -66,6 +66,7 @@ pub fn current_call(thread: u32) -> Option<String> {
         Some((_, "io_uring")) => "io_uring_enter(2)".to_owned(),
         Some((_, "restart")) => "a call that a signal interrupted".to_owned(),
         Some((_, name)) => format!("{name}(2)"),
+        None if number < 0 => "a page fault or a signal".to_owned(),
         None => format!("system call {number}"),
     })
 }
