@@ -3,12 +3,13 @@
 use clap::Args;
 use cli::exit::{Error, Result, usage};
 use cli::terminal;
+use cli::words::pluralize;
 use files::bins::{self, Binning, Interval, Labels};
 use files::entry::{self, Entry};
 use files::file::File as _;
-use files::report::Report;
+use files::report::{Report, Status, Warning};
 use interop::cyclictest::{self, Resolution};
-use interop::{csv, hgrm, hlog, openmetrics, trackers};
+use interop::{LAST_LINE_WARNING, csv, fleet, hgrm, hlog, openmetrics, trackers};
 use render::formats::{Format, Offer, Rendering, single};
 use render::report::table::TableArgs;
 use render::report::{bars, html, markdown, perfetto, svg, table};
@@ -58,6 +59,10 @@ impl BinsArgs {
     }
 }
 
+/// Codes of the warnings that a part of the source is missing.
+const OMISSION_WARNINGS: [&str; 3] =
+    [fleet::DAMAGE_WARNING, fleet::MISSING_BINS_WARNING, LAST_LINE_WARNING];
+
 /// Reports with the options of their rendering.
 pub struct Runs {
     reports: Vec<Report>,
@@ -90,6 +95,28 @@ pub const FORMATS: [Offer<Runs>; 16] = [
     (Format::Parquet, |runs| runs.parquet().map(Rendering::Bytes)),
 ];
 
+/// Returns what the numbers of a report lack: ticks after an interrupt, subjects that failed, rounds
+/// and files that were left out.
+fn omissions(report: &Report) -> Vec<String> {
+    let mut omissions = Vec::new();
+    if report.partial {
+        omissions.push("interrupted: the values cover the time until then".to_owned());
+    }
+    for subject in &report.subjects {
+        if let Status::Failed { reason } = &subject.status {
+            omissions.push(format!("{} is left out: {reason}", subject.id));
+        }
+        if !subject.excluded.is_empty() {
+            let rounds = pluralize(subject.excluded.len() as u64, "round");
+            omissions.push(format!("{rounds} of {} left out: a setting was changed", subject.id));
+        }
+    }
+    let lacks_data = |warning: &&Warning| OMISSION_WARNINGS.contains(&warning.code.as_str());
+    let warnings = report.warnings.iter().filter(lacks_data);
+    omissions.extend(warnings.map(|warning| warning.message.clone()));
+    omissions
+}
+
 impl Runs {
     /// Checks that the options apply to the format.
     ///
@@ -118,6 +145,20 @@ impl Runs {
             _ => return Ok(Self { reports, options: options.clone() }),
         };
         Err(Error::usage(message))
+    }
+
+    /// Names on standard error what the numbers lack, unless the format states it.
+    pub fn note_omissions(&self, format: Format) {
+        let has_words = matches!(
+            format,
+            Format::Table | Format::Json | Format::Jsonl | Format::Markdown | Format::Html
+        );
+        if has_words {
+            return;
+        }
+        for report in &self.reports {
+            omissions(report).iter().for_each(|omission| terminal::note(false, omission));
+        }
     }
 
     fn table(&self) -> String {

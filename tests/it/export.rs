@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use files::file::File as _;
+use files::report::{Report, Status};
 use serde_json::Value;
 
 use crate::osjitter::{Osjitter, Ran};
@@ -30,6 +32,56 @@ fn sorted_lateness(report: &Value, subject: usize) -> Vec<i64> {
         .collect();
     lateness.sort_unstable();
     lateness
+}
+
+/// Formats without words cannot state what they lack, so that standard error does.
+#[test]
+fn omissions_are_named_without_words() {
+    let home = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string("tests/fixtures/report.json").unwrap();
+    let mut report = Report::from_json(&text).unwrap();
+    let show = |report: &Report, format: &str| {
+        let file = home.path().join("report.json");
+        std::fs::write(&file, report.to_json()).unwrap();
+        let command = Osjitter::new([Path::new("report"), &file]).args(["--format", format]);
+        match format {
+            "hgrm" | "perfetto" => command.args(["--subject", &report.subjects[0].id]),
+            "svg" => command.out("pictures"),
+            _ => command,
+        }
+        .run()
+        .exits(0)
+    };
+    assert_eq!(show(&report, "csv").stderr, "", "nothing is left out");
+    report.partial = true;
+    let failed = &mut report.subjects[1];
+    failed.status = Status::Failed { reason: "it exploded".to_owned() };
+    (failed.summary, failed.histogram) = (None, None);
+    failed.rounds.clear();
+    let expected = [
+        "interrupted: the values cover the time until then".to_owned(),
+        format!("{} is left out: it exploded", failed.id),
+    ];
+    for format in [
+        "csv",
+        "hgrm",
+        "hlog",
+        "cyclictest-json",
+        "bmf",
+        "gab",
+        "openmetrics",
+        "bins",
+        "perfetto",
+        "svg",
+        "card",
+    ] {
+        let lines: Vec<String> = show(&report, format).stderr.lines().map(str::to_owned).collect();
+        assert_eq!(lines, expected, "{format}");
+    }
+    for format in ["table", "json", "markdown", "html"] {
+        let ran = show(&report, format);
+        assert!(ran.stdout.contains("it exploded") && ran.stderr.is_empty(), "{format}");
+    }
 }
 
 #[test]

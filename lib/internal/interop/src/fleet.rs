@@ -26,6 +26,8 @@ use crate::pair::{BINS, ENDINGS, INTERVALS, file_path, split_path};
 
 /// Code of the warning of a report that lacks files of bins.
 pub const DAMAGE_WARNING: &str = "import-bins-damaged";
+/// Code of the warning of a report that lacks intervals whose bins are missing.
+pub const MISSING_BINS_WARNING: &str = "import-bins-cut";
 
 /// Maximum number of hosts whose medians are ranked.
 const MAX_RANKED: usize = 10_000;
@@ -247,7 +249,7 @@ impl Fleet {
         let message =
             format!("{} left out: there are ticks, but no bins.", pluralize(self.cut, "interval"));
         let hint = "The recorder was killed between its two files, or the .bins file was removed.";
-        Some(warning("import-bins-cut", message, hint))
+        Some(warning(MISSING_BINS_WARNING, message, hint))
     }
 
     fn early_ticks_warning(&self) -> Option<Warning> {
