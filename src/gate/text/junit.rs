@@ -8,7 +8,7 @@ use cli::printable::to_printable_line;
 use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
 
-use crate::gate::text::{RenderedVerdict, Row, UnjudgedRow};
+use crate::gate::text::{RenderedVerdict, Row, UnjudgedRow, remarks};
 
 pub fn render(rendered: &RenderedVerdict) -> String {
     let RenderedVerdict { verdict, sections } = rendered;
@@ -23,6 +23,11 @@ pub fn render(rendered: &RenderedVerdict) -> String {
         let case = "  <testcase classname=\"osjitter.gate\" name=\"measuring\"";
         let message = escape_attribute(failure);
         let _ = writeln!(text, "{case}><error message=\"{message}\"/></testcase>");
+    }
+    let remarks: Vec<String> =
+        remarks(verdict).iter().map(|remark| escape_attribute(&remark.text) + "\n").collect();
+    if !remarks.is_empty() {
+        let _ = writeln!(text, "  <system-out>{}</system-out>", remarks.concat());
     }
     text.push_str("</testsuite>\n");
     text
@@ -61,7 +66,7 @@ fn format_unjudged(row: &UnjudgedRow) -> String {
     format!("{tag}><skipped message=\"{message}\"/></testcase>\n")
 }
 
-/// Escapes the value of an XML attribute. XML does not allow most control characters.
+/// Escapes the value of an XML attribute, or text of an element, on one line. XML does not allow most control characters.
 fn escape_attribute(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in to_printable_line(text).chars() {

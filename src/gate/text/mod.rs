@@ -14,13 +14,34 @@ use std::fmt::Write;
 use cli::time::{format_percent, format_small_percent, format_time};
 use cli::words::{pluralize, prefix_or_empty};
 use files::gate::verdict::{Side, StallLift, Verdict};
+use files::report::Warning;
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Outcome, Reason};
+use render::report::fitness;
 
 /// A verdict with a section for each of its answers.
 pub struct RenderedVerdict {
     pub verdict: Verdict,
     pub sections: Vec<Section>,
+}
+
+/// A remark on a verdict, for formats that have a place for them apart from the numbers.
+struct Remark {
+    /// Level of a notification in SARIF.
+    level: &'static str,
+    text: String,
+}
+
+/// Returns the remarks on a verdict: the fitness of the machine, and the warnings.
+fn remarks(verdict: &Verdict) -> Vec<Remark> {
+    let mut remarks = Vec::new();
+    if let Some(text) = fitness::sentence(verdict.fitness.as_ref()) {
+        remarks.push(Remark { level: "note", text });
+    }
+    for Warning { message, hint, .. } in &verdict.warnings {
+        remarks.push(Remark { level: "warning", text: format!("{message} {hint}") });
+    }
+    remarks
 }
 
 /// The answer to one question, for every format.

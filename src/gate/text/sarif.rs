@@ -8,7 +8,7 @@ use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
 use serde_json::{Value, json};
 
-use crate::gate::text::{Row, Section, UnjudgedRow};
+use crate::gate::text::{Row, Section, UnjudgedRow, remarks};
 
 const PAGE: &str = "https://github.com/osjitter/osjitter/blob/main/docs/src/gate.md";
 
@@ -57,9 +57,12 @@ pub fn sarif(verdict: &Verdict, sections: &[Section]) -> String {
         sections.iter().flat_map(|s| &s.rows).filter_map(row_finding).collect();
     results.extend(sections.iter().flat_map(|s| &s.unjudged).map(unjudged_finding));
     let mut invocation = json!({ "executionSuccessful": verdict.failure.is_none() });
-    if let Some(failure) = &verdict.failure {
-        invocation["toolExecutionNotifications"] =
-            json!([{ "level": "error", "message": { "text": failure } }]);
+    let failure = verdict.failure.iter().map(|failure| notification("error", failure));
+    let remarks = remarks(verdict);
+    let remarks = remarks.iter().map(|remark| notification(remark.level, &remark.text));
+    let notifications: Vec<Value> = failure.chain(remarks).collect();
+    if !notifications.is_empty() {
+        invocation["toolExecutionNotifications"] = notifications.into();
     }
     let document = json!({
         "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
@@ -77,6 +80,10 @@ pub fn sarif(verdict: &Verdict, sections: &[Section]) -> String {
         }],
     });
     to_indented_json(&document)
+}
+
+fn notification(level: &str, text: &str) -> Value {
+    json!({ "level": level, "message": { "text": text } })
 }
 
 fn rule_json(rule: &Rule) -> Value {

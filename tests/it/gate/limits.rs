@@ -1,5 +1,7 @@
 //! Tests of limits on a measured subject or a report.
 
+use std::path::Path;
+
 use files::file::File as _;
 use files::report::{Report, Warning};
 use jitterstat::gate::decision::{Outcome, Reason};
@@ -292,7 +294,15 @@ fn verdict_has_warnings_of_report() {
     let excluded = format!("3 rounds of {judged} excluded: the CPU affinity was changed.");
     assert_eq!(copied, [excluded.as_str(), "the machine was suspended."]);
     let stdout = gate.ran.stdout.replace('\n', " ");
-    assert!(stdout.contains(&format!("{excluded} Measure again.")), "{stdout}");
+    let sentences = format!("{excluded} Measure again.");
+    assert!(stdout.contains(&sentences), "{stdout}");
+    let verdict = gate.ran.path("verdict.json");
+    for format in ["table", "json", "markdown", "html", "junit", "sarif"] {
+        let shown = Osjitter::new([Path::new("report"), &verdict]).args(["--format", format]);
+        let shown = shown.run().exits(0).stdout.replace('\n', " ");
+        let expected = if format == "json" { &excluded } else { &sentences };
+        assert!(shown.contains(expected), "{format}: {shown}");
+    }
 }
 
 /// Bins whose file is damaged or missing could hold the number that breaks the limit.
