@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+#[cfg(all(target_os = "linux", not(loom)))]
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -426,8 +428,13 @@ fn initial_header(name: &str, period_ns: u64, late_from_ns: u64) -> [u64; HEADER
 /// Returns the monotonic clock of the kernel at an instant; `None` if it cannot be read.
 #[cfg(all(target_os = "linux", not(loom)))]
 fn monotonic_ns_at(instant: Instant) -> Option<u64> {
-    let now = tach::read_paired(crate::calls::monotonic_ns);
-    now.value?.checked_sub(saturating_ns(now.at.saturating_duration_since(instant)))
+    /// A time by both clocks, which are the same except for their origin.
+    static PAIR: OnceLock<tach::Paired<Option<u64>>> = OnceLock::new();
+    let pair = PAIR.get_or_init(|| tach::read_paired(crate::calls::monotonic_ns));
+    match instant.checked_duration_since(pair.at) {
+        Some(after) => pair.value?.checked_add(saturating_ns(after)),
+        None => pair.value?.checked_sub(saturating_ns(pair.at - instant)),
+    }
 }
 
 #[cfg(any(not(target_os = "linux"), loom))]
