@@ -1,6 +1,7 @@
 //! Handles Ctrl-C and the other signals that end a command.
 //!
-//! The signals are SIGINT (Ctrl-C), SIGTERM, SIGHUP (a closed terminal) and SIGQUIT (Ctrl-\). On
+//! The signals are SIGINT (Ctrl-C), SIGTERM, SIGHUP (a closed terminal), SIGQUIT (Ctrl-\), and those
+//! of limits and timers, which end a process by default: SIGXCPU, SIGALRM, SIGUSR1 and SIGUSR2. On
 //! Windows, they are Ctrl-C, Ctrl-Break and the end of the console.
 
 use std::io;
@@ -54,10 +55,13 @@ pub fn install() {
 /// Starts a thread that handles the signals.
 #[cfg(unix)]
 fn watch_signals() -> io::Result<()> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    use signal_hook::consts::{
+        SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU,
+    };
     let mut handled = vec![SIGINT, SIGTERM];
     // A command that `nohup` started survives its terminal.
-    handled.extend([SIGHUP, SIGQUIT].iter().filter(|&&signal| !os::is_ignored(signal)));
+    let others = [SIGHUP, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2];
+    handled.extend(others.iter().filter(|&&signal| !os::is_ignored(signal)));
     let mut signals = signal_hook::iterator::Signals::new(handled)?;
     let watch = move || {
         for signal in signals.forever() {

@@ -31,6 +31,19 @@ fn interrupted_run_keeps_results() {
     assert_eq!(s.ticks, s.delivered + s.coalesced.unwrap() + s.skipped.unwrap());
 }
 
+/// Signals of limits and timers would end the process by default, and leave everything as it is.
+#[test]
+fn unusual_signals_keep_results() {
+    for signal in [Signal::XCPU, Signal::ALARM, Signal::USR1, Signal::USR2] {
+        let run = Osjitter::new(["run", "--subject", "nanosleep", "--period", "1ms"]);
+        let mut running = run.args(["--duration", "10m"]).out("").start();
+        running.says("600000 ticks: about");
+        running.signal(signal);
+        let ran = running.ends().exits(4);
+        assert!(report(&ran).partial, "{signal:?}");
+    }
+}
+
 #[test]
 fn interrupt_ends_long_waits() {
     // Sufficient even on a busy machine.
