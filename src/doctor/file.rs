@@ -132,6 +132,29 @@ files::model! {
     }
 }
 
+impl Proof {
+    /// Describes the settings that could not be measured, those with one reason together.
+    pub fn failures(&self) -> Vec<String> {
+        let mut by_reason: Vec<(&str, Vec<String>)> = Vec::new();
+        for subject in &self.subjects {
+            for row in &subject.rows {
+                let Outcome::Failed { reason } = &row.outcome else { continue };
+                let setting = format!("{} with {}", subject.subject, row.setting);
+                match by_reason.iter_mut().find(|(known, _)| known == reason) {
+                    Some((_, settings)) => settings.push(setting),
+                    None => by_reason.push((reason, vec![setting])),
+                }
+            }
+        }
+        let describe = |(reason, settings): (&str, Vec<String>)| {
+            let others = settings.len() - 1;
+            let more = if others > 0 { format!(" and {others} more") } else { String::new() };
+            format!("cannot measure {}{more}: {reason}", settings[0])
+        };
+        by_reason.into_iter().map(describe).collect()
+    }
+}
+
 impl From<&TrialCommands> for SettingCommands {
     fn from(commands: &TrialCommands) -> Self {
         let TrialCommands { change, undo, .. } = commands;

@@ -18,9 +18,10 @@ mod unread_settings;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use cli::exit::{self, ExitStatus, usage};
+use cli::exit::{self, Error, ExitStatus, usage};
 use cli::file_io;
 use cli::file_io::Destination;
+use cli::terminal;
 use engine::machine::host;
 use files::file::File as _;
 
@@ -28,7 +29,7 @@ use render::formats::make;
 
 use args::DoctorArgs;
 use facts::{MachineFacts, ProcessFacts};
-use file::Checkup;
+use file::{Checkup, Proof};
 
 /// Examines the machine, writes the checkup and prints it.
 pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
@@ -48,12 +49,18 @@ pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let proof = args.prove.then(|| prove::prove(&args.proof, &host)).transpose()?;
     let partial = proof.as_ref().is_some_and(|proof| proof.partial);
+    let failures = proof.as_ref().map_or(Vec::new(), Proof::failures);
     let schema = Checkup::SCHEMA.to_owned();
     let checkup =
         Checkup { schema, tool: host::tool(), started_utc, host, cpu, items, tools, proof };
     let made = make("a checkup", &text::FORMATS, args.format, &checkup)?;
     file_io::write_output(made.into_bytes(), destination)?;
-    Ok(if partial { ExitStatus::NotMeasured } else { ExitStatus::Done })
+    // A setting that could not be measured is an error, although others have results.
+    if !partial {
+        failures.iter().for_each(|failure| terminal::failure(&Error::measure(failure)));
+    }
+    let is_complete = !partial && failures.is_empty();
+    Ok(if is_complete { ExitStatus::Done } else { ExitStatus::NotMeasured })
 }
 
 /// Returns the CPU of `--cpu`, or the last one allowed, which a gate uses as well.

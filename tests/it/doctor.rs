@@ -127,6 +127,25 @@ fn invalid_arguments_exit_with_2() {
 }
 
 #[cfg(unix)]
+/// A proof whose load has ended says nothing about the settings.
+#[cfg(unix)]
+#[test]
+fn unmeasured_settings_are_an_error() {
+    let home = tempfile::tempdir().unwrap();
+    let end = home.path().join("end");
+    let load = format!("sh -c 'while [ ! -e {} ]; do sleep 0.1; done'", end.display());
+    let proof = ["--prove", "--subject", "os-interval", "--period", "1ms", "--max-time", "120s"];
+    let settings = ["--try", "x=true", "--undo", "true", "--load", &load];
+    let mut running = doctor(proof).args(settings).start();
+    running.says(" settings × ");
+    std::fs::write(&end, "").unwrap();
+    let ran = running.ends().exits(4);
+    assert!(ran.stdout.contains("not measured: its load sh -c"), "{}", ran.stdout);
+    let error = "error: cannot measure os-interval with ";
+    assert!(ran.stderr.contains(error), "{}", ran.stderr);
+    assert!(ran.stderr.contains("ended by itself"), "{}", ran.stderr);
+}
+
 #[test]
 fn interrupted_proof_shows_no_verdict() {
     let ran = doctor(["--prove", "--format", "json"])

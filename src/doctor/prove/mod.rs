@@ -309,12 +309,14 @@ fn judge(report: &Report, plan: &Plan, rounds: u64, subjects: Vec<PlannedSubject
     let mut differences = compare_trials(report, &subjects);
     let mut results = Vec::with_capacity(subjects.len());
     for PlannedSubject { baseline, mut proved } in subjects {
-        proved.baseline = find_subject(report, &baseline).map(figures).unwrap_or_default();
+        let current = find_subject(report, &baseline);
+        proved.baseline = current.map(figures).unwrap_or_default();
+        let current_failure = current.and_then(failure_reason);
         for row in &mut proved.rows {
             let id = trial_id(&baseline, &row.key);
             let Some(subject) = find_subject(report, &id) else { continue };
-            if let Status::Failed { reason } = &subject.status {
-                row.outcome = Outcome::Failed { reason: reason.clone() };
+            if let Some(reason) = failure_reason(subject).or(current_failure) {
+                row.outcome = Outcome::Failed { reason: reason.to_owned() };
             } else if let Some(differences) = differences.remove(id.as_str()) {
                 row.outcome = Outcome::Measured { figures: figures(subject), differences };
             }
@@ -333,6 +335,14 @@ fn judge(report: &Report, plan: &Plan, rounds: u64, subjects: Vec<PlannedSubject
         partial: report.partial,
         fitness: report.fitness.clone(),
         subjects: results,
+    }
+}
+
+/// Returns why a subject could not be measured, if it could not.
+fn failure_reason(subject: &Subject) -> Option<&str> {
+    match &subject.status {
+        Status::Failed { reason } => Some(reason),
+        _ => None,
     }
 }
 
