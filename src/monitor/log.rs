@@ -14,6 +14,8 @@ use files::bins::{self, Interval};
 /// Endings of an interval's files, in the order in which the files appear. The first file exists for
 /// every interval and claims its name; the last one completes it.
 const ENDINGS: [&str; 3] = ["intervals.csv", "breaches.json", "bins.csv"];
+/// Length of a date such as `2026-11-22`.
+const DAY_LEN: usize = 10;
 /// Maximum number of flight records of a host. They are removed with their intervals, or earlier:
 /// each has up to 5 MB, and intervals may be kept without end.
 const MAX_FLIGHTS: usize = 100;
@@ -37,7 +39,7 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// Returns an error if the directory is not writable.
+    /// Returns an error if the directory is not writable, or that of the current day in it.
     pub fn open(directory: &Path, host: &str, max_intervals: Option<usize>) -> exit::Result<Self> {
         let path = directory.display();
         let unwritable =
@@ -45,6 +47,20 @@ impl Log {
         std::fs::create_dir_all(directory)
             .and_then(|()| file_io::check_directory_writable(directory))
             .map_err(unwritable)?;
+        let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let today = directory.join(&now[..DAY_LEN]);
+        if today.symlink_metadata().is_ok() {
+            let checked = match is_directory(&today) {
+                true => file_io::check_directory_writable(&today),
+                false => Err(io::ErrorKind::NotADirectory.into()),
+            };
+            checked.map_err(|e| {
+                usage!(
+                    "cannot write to {}: {e}; choose another directory with --log",
+                    today.display()
+                )
+            })?;
+        }
         for day in day_names(directory).map_err(unwritable)? {
             file_io::remove_abandoned_files(&directory.join(day));
         }
@@ -68,7 +84,7 @@ impl Log {
         rows: &[Interval],
         breaches: Option<&str>,
     ) -> io::Result<PathBuf> {
-        let (day, time) = start.split_at_checked(10).ok_or(io::ErrorKind::InvalidInput)?;
+        let (day, time) = start.split_at_checked(DAY_LEN).ok_or(io::ErrorKind::InvalidInput)?;
         let directory = self.directory.join(day);
         let seconds: String = time.chars().filter(char::is_ascii_digit).take(6).collect();
         let stem = format!("{}.{}T{seconds}Z", self.host, day.replace('-', ""));
@@ -351,6 +367,20 @@ mod tests {
         }
         found.sort();
         found
+    }
+
+    #[test]
+    fn occupied_days_are_refused() {
+        let home = tempfile::tempdir().unwrap();
+        // The day may end during the test.
+        for hours in [0, 1] {
+            let time = SystemTime::now() + std::time::Duration::from_secs(hours * 3600);
+            let name = humantime::format_rfc3339_seconds(time).to_string()[..DAY_LEN].to_owned();
+            std::fs::write(home.path().join(name), "mine").unwrap();
+        }
+        let refused = Log::open(home.path(), "a", None).unwrap_err();
+        assert_eq!(refused.code(), 2);
+        assert!(refused.to_string().contains("not a directory"), "{refused}");
     }
 
     #[test]
