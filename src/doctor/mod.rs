@@ -54,7 +54,10 @@ pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
     let checkup =
         Checkup { schema, tool: host::tool(), started_utc, host, cpu, items, tools, proof };
     let made = make("a checkup", &text::FORMATS, args.format, &checkup)?;
-    file_io::write_output(made.into_bytes(), destination)?;
+    match destination {
+        Some(destination) => destination.write_measured(&made.into_bytes()).map(drop)?,
+        None => file_io::write_output(made.into_bytes(), None)?,
+    }
     // A setting that could not be measured is an error, although others have results.
     if !partial {
         failures.iter().for_each(|failure| terminal::failure(&Error::measure(failure)));

@@ -95,11 +95,11 @@ fn write_and_print<T: File>(
     formats: &[Offer<T>],
     args: &CalibrateArgs,
 ) -> exit::Result<()> {
-    let written = args.destination().write_file(calibration.to_json().as_bytes());
+    let written = args.destination().write_measured(calibration.to_json().as_bytes());
     let made = make("a calibration", formats, args.format, calibration)?;
     let printed = file_io::write_output(made.into_bytes(), None);
-    if written.is_ok() {
-        terminal::note(args.rounds.quiet, &format!("calibration: {}", args.out.display()));
+    if let Ok(file) = &written {
+        terminal::note(args.rounds.quiet, &format!("calibration: {}", file.display()));
     }
     written.and(printed)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::{Error, Result, usage};
 
-use super::{Replacement, STDIO, WriteTarget, resolve};
+use super::{Replacement, STDIO, WriteTarget, resolve, write_next_to};
 
 /// The file or directory that a user names for a result.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +50,25 @@ impl<'a> Destination<'a> {
         check_inputs(&[self.path.to_path_buf()], inputs)
     }
 
+    /// Writes a result that was measured since [`Self::check_file`]. If another command has written
+    /// its result there in the meantime, the file gets a name next to it, so that neither is lost.
+    /// Returns the path.
+    pub fn write_measured(&self, bytes: &[u8]) -> Result<PathBuf> {
+        match self.write_file(bytes) {
+            Err(_) if !self.force && !self.is_stdout() && has_content(self.path) => {
+                let path = write_next_to(self.path, bytes)
+                    .map_err(|e| Error::unwritable(self.path, &e))?;
+                crate::terminal::warning(&format!(
+                    "another command wrote its result to {}; this one is in {}",
+                    self.path.display(),
+                    path.display()
+                ));
+                Ok(path)
+            }
+            written => written.map(|()| self.path.to_path_buf()),
+        }
+    }
+
     /// Writes a file completely or not at all, unless it would replace one that it must not.
     pub fn write_file(&self, bytes: &[u8]) -> Result<()> {
         if self.is_stdout() {
@@ -65,12 +84,16 @@ impl<'a> Destination<'a> {
 /// Every command calls this before it measures, and again when it writes.
 pub fn check_replacement(existing: Option<&Path>, force: bool) -> Result<()> {
     match existing {
-        Some(file) if !force => Err(usage!(
-            "{} already exists: choose another place, or replace the earlier result with --force; nothing was written",
-            file.display()
-        )),
+        Some(file) if !force => Err(existing_result(file)),
         _ => Ok(()),
     }
+}
+
+fn existing_result(file: &Path) -> Error {
+    usage!(
+        "{} already exists: choose another place, or replace the earlier result with --force; nothing was written",
+        file.display()
+    )
 }
 
 /// Checks that none of the files that are replaced is an input, or the result in a directory that is
@@ -109,10 +132,13 @@ pub fn write_outputs(files: &[(PathBuf, Vec<u8>)], force: bool) -> Result<()> {
     for (path, bytes) in files {
         prepared.push(Replacement::prepare(path, bytes).map_err(|e| Error::unwritable(path, &e))?);
     }
-    files
-        .iter()
-        .zip(prepared)
-        .try_for_each(|((path, _), file)| file.commit().map_err(|e| Error::unwritable(path, &e)))
+    for ((path, _), file) in files.iter().zip(prepared) {
+        file.commit(force).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => existing_result(path),
+            _ => Error::unwritable(path, &e),
+        })?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -192,6 +218,25 @@ mod tests {
         assert!(check(&home.path().join("./report.json"), &input).is_err());
         check(&other, &input).unwrap();
         check(&home.path().join("new"), &input).unwrap();
+    }
+
+    #[test]
+    fn simultaneous_files_are_all_kept() {
+        const RESULTS: usize = 8;
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("result.json");
+        let to = Destination { path: &file, force: false };
+        to.check_file().unwrap();
+        let paths: Vec<PathBuf> = std::thread::scope(|scope| {
+            let write = |n: usize| to.write_measured(n.to_string().as_bytes()).unwrap();
+            let threads: Vec<_> = (0..RESULTS).map(|n| scope.spawn(move || write(n))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        for (n, path) in paths.iter().enumerate() {
+            assert_eq!(std::fs::read_to_string(path).unwrap(), n.to_string(), "{paths:?}");
+        }
+        assert!(paths.contains(&file) && paths.contains(&home.path().join("result-2.json")));
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), RESULTS);
     }
 
     #[test]

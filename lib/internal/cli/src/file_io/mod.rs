@@ -198,7 +198,7 @@ pub fn write_new_files(
         let paths = files.iter().map(|(ending, _)| directory.join(format!("{stem}.{ending}")));
         let paths: Vec<PathBuf> = paths.collect();
         match persist_new(first, &paths[0]) {
-            Ok(()) => return persist_others(prepared, &paths).map(|()| stem),
+            Ok(()) => return persist_all_new(prepared, &paths, 1).map(|()| stem),
             Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => first = e.file,
             Err(e) => return Err(e.error),
         }
@@ -206,9 +206,21 @@ pub fn write_new_files(
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Gives the files after the first their names. If one fails, removes those that have theirs.
-fn persist_others(temps: impl Iterator<Item = TempFile>, paths: &[PathBuf]) -> io::Result<()> {
-    for (n, temp) in (1..).zip(temps) {
+/// Writes new files into an existing directory, or none of them if another process takes a name.
+pub fn write_only_new_files(directory: &Path, files: &[(&str, Contents<'_>)]) -> io::Result<()> {
+    let prepare = |(_, contents): &(&str, Contents<'_>)| write_temp_file(directory, contents, None);
+    let prepared = files.iter().map(prepare).collect::<io::Result<Vec<_>>>()?;
+    let paths: Vec<PathBuf> = files.iter().map(|(name, _)| directory.join(name)).collect();
+    persist_all_new(prepared.into_iter(), &paths, 0)
+}
+
+/// Gives the files from number `start` on their names. If one fails, removes those that have theirs.
+fn persist_all_new(
+    temps: impl Iterator<Item = TempFile>,
+    paths: &[PathBuf],
+    start: usize,
+) -> io::Result<()> {
+    for (n, temp) in (start..).zip(temps) {
         if let Err(e) = persist_new(temp, &paths[n]) {
             for path in &paths[..n] {
                 drop(std::fs::remove_file(path));
@@ -282,7 +294,7 @@ pub fn write_output(result: impl AsRef<[u8]>, out: Option<Destination<'_>>) -> R
 /// A link is followed, and its target replaced. An existing file keeps its permissions.
 enum Replacement<'a> {
     /// A complete temporary file, and the path that it is renamed to.
-    Renamed(TempFile, PathBuf),
+    Renamed { file: TempFile, target: PathBuf, existed: bool },
     /// A pipe or a character device, which cannot be replaced and is written to.
     Written(&'a Path, &'a [u8]),
 }
@@ -293,15 +305,19 @@ impl<'a> Replacement<'a> {
             WriteTarget::Stream => Self::Written(path, text),
             WriteTarget::File { path, existing } => {
                 let write = |to: &mut dyn Write| to.write_all(text);
-                let temp = write_temp_file(parent(&path), &write, existing.as_ref())?;
-                Self::Renamed(temp, path)
+                let file = write_temp_file(parent(&path), &write, existing.as_ref())?;
+                Self::Renamed { file, target: path, existed: existing.is_some() }
             }
         })
     }
 
-    fn commit(self) -> io::Result<()> {
+    /// Writes the file. Without `force`, fails if the file has appeared since it was prepared.
+    fn commit(self, force: bool) -> io::Result<()> {
         match self {
-            Self::Renamed(file, target) => Ok(file.persist(&target)?),
+            Self::Renamed { file, target, existed } if force || existed => {
+                Ok(file.persist(&target)?)
+            }
+            Self::Renamed { file, target, .. } => Ok(persist_new(file, &target)?),
             Self::Written(path, text) => {
                 std::fs::OpenOptions::new().write(true).open(path)?.write_all(text)
             }
@@ -372,6 +388,23 @@ fn is_stream(meta: &Metadata) -> bool {
 #[cfg(not(unix))]
 fn is_stream(meta: &Metadata) -> bool {
     !meta.is_dir()
+}
+
+/// Writes a file next to `path` under the first free name, such as `NAME-2.json`. Returns its path.
+fn write_next_to(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
+    let write = |to: &mut dyn Write| to.write_all(bytes);
+    let mut file = write_temp_file(parent(path), &write, None)?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = path.extension().map_or(String::new(), |e| format!(".{}", e.to_string_lossy()));
+    for number in 2_u32.. {
+        let free = path.with_file_name(format!("{stem}-{number}{ending}"));
+        match persist_new(file, &free) {
+            Ok(()) => return Ok(free),
+            Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => file = e.file,
+            Err(e) => return Err(e.error),
+        }
+    }
+    unreachable!("there are fewer files than numbers")
 }
 
 /// Writes a complete temporary file to the disk, with the permissions of the existing file that it

@@ -12,7 +12,7 @@ use super::destination::{Destination, check_inputs, check_replacement};
 use super::temporaries::{EmptyDirectory, StagingDirectory};
 use super::{
     Contents, check_directory_writable, check_length, parent, remove_abandoned_files,
-    write_files_with,
+    write_files_with, write_only_new_files,
 };
 
 /// Assumed maximum length of the names of files in the directory.
@@ -203,8 +203,17 @@ impl OutputDirectory {
             return write_files_with(&directory, files);
         }
         let previous = find_results(&directory, self.results)?;
-        if !previous.is_empty() && !self.force {
-            return self.write_next_to(&directory, files);
+        if !self.force {
+            let written = match previous.is_empty() {
+                true => write_only_new_files(&directory, files),
+                false => Err(ErrorKind::AlreadyExists.into()),
+            };
+            return match written {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                    self.write_next_to(&directory, files)
+                }
+                written => written,
+            };
         }
         write_files_with(&directory, files)?;
         for FoundResult { path, .. } in previous {
@@ -380,6 +389,31 @@ mod tests {
                 assert_eq!(text, n.to_string(), "{name}");
             }
         }
+    }
+
+    #[test]
+    fn simultaneous_writes_are_not_mixed() {
+        const RESULTS: usize = 8;
+        let home = tempfile::tempdir().unwrap();
+        let out = home.path().join("out");
+        std::fs::create_dir(&out).unwrap();
+        std::thread::scope(|scope| {
+            for n in 0..RESULTS {
+                let directory = open(&out, false).unwrap();
+                let text = n.to_string();
+                scope.spawn(move || {
+                    directory.write_all(&[("time-a.svg", &text), ("report.json", &text)]).unwrap();
+                });
+            }
+        });
+        let mut texts = Vec::new();
+        for name in names(home.path()) {
+            let read = |file| std::fs::read_to_string(home.path().join(&name).join(file)).unwrap();
+            assert_eq!(read("time-a.svg"), read("report.json"), "{name}");
+            texts.push(read("report.json"));
+        }
+        texts.sort();
+        assert_eq!(texts, ["0", "1", "2", "3", "4", "5", "6", "7"]);
     }
 
     #[test]
