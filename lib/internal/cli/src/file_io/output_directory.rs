@@ -397,9 +397,11 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let out = home.path().join("out");
         std::fs::create_dir(&out).unwrap();
+        // All are opened before one is written.
+        let opened: Vec<OutputDirectory> =
+            (0..RESULTS).map(|_| open(&out, false).unwrap()).collect();
         std::thread::scope(|scope| {
-            for n in 0..RESULTS {
-                let directory = open(&out, false).unwrap();
+            for (n, directory) in opened.into_iter().enumerate() {
                 let text = n.to_string();
                 scope.spawn(move || {
                     directory.write_all(&[("time-a.svg", &text), ("report.json", &text)]).unwrap();
