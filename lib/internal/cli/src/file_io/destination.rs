@@ -126,12 +126,14 @@ fn has_content(file: &Path) -> bool {
 /// # Errors
 /// Returns an error if a file cannot be written, or if one exists and `force` is not set.
 pub fn write_outputs(files: &[(PathBuf, Vec<u8>)], force: bool) -> Result<()> {
-    let existing = files.iter().map(|(path, _)| path.as_path()).find(|path| has_content(path));
-    check_replacement(existing, force)?;
+    let existing = || files.iter().map(|(path, _)| path.as_path()).find(|path| has_content(path));
+    check_replacement(existing(), force)?;
     let mut prepared = Vec::new();
     for (path, bytes) in files {
         prepared.push(Replacement::prepare(path, bytes).map_err(|e| Error::unwritable(path, &e))?);
     }
+    // A file that another command has written since is found to exist, and would be replaced.
+    check_replacement(existing(), force)?;
     for ((path, _), file) in files.iter().zip(prepared) {
         file.commit(force).map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => existing_result(path),
