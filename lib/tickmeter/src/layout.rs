@@ -23,6 +23,7 @@
 //! 34  time of the last tick, ns since registration
 //! 35  missed     36  ... because the previous work ran past the deadline
 //! 37  coalesced  38  skipped   39  early   40  overruns   41  maximum of the lateness, ns
+//! 48  registered at, by the monotonic clock of Linux, ns; zero if unknown
 //! ```
 //!
 //! **Bins** are log-linear: values below 2^(B+1) ns have a bin each, and every power of two above

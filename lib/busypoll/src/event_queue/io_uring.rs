@@ -319,7 +319,7 @@ fn set_up_ring(params: &mut SetupParams) -> io::Result<OwnedFd> {
 }
 
 /// Returns whether `CLOCK_MONOTONIC` of this process has an offset to that of the kernel, by its time
-/// namespace. The wait of a ring is the only one to which the kernel does not apply the offset.
+/// namespace. The kernel does not apply the offset to the deadline of a ring.
 fn is_clock_shifted() -> bool {
     // A kernel without time namespaces has no such file.
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
