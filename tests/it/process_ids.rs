@@ -37,15 +37,16 @@ fn list_meters(meters: &Path) -> Vec<Value> {
 
 #[test]
 fn programs_with_one_id_are_separate() {
-    let test = "process_ids::programs_in_a_namespace";
-    let mut command = Command::new("unshare");
-    command.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
-    if !command.arg("true").status().is_ok_and(|status| status.success()) {
+    let in_namespace = |program: &Path| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc", "--kill-child"]).arg(program);
+        command
+    };
+    if !in_namespace(Path::new("true")).status().is_ok_and(|status| status.success()) {
         return; // It needs root.
     }
-    let mut command = Command::new("unshare");
-    command.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
-    command.arg(std::env::current_exe().unwrap()).args(["--exact", test, "--ignored"]);
+    let mut command = in_namespace(&std::env::current_exe().unwrap());
+    command.args(["--exact", "process_ids::programs_in_a_namespace", "--ignored"]);
     let output = command.output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(stdout.contains("1 passed"), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
