@@ -117,7 +117,7 @@ impl FlightWatch {
             Ok(hindsight) => (hindsight, None),
             Err(why) => {
                 let hindsight = Hindsight::for_own_threads(length)?;
-                if !has_probes && hindsight.stack_cost_ns().is_err() {
+                if !has_probes && hindsight.stacks().is_err() {
                     return Err(why);
                 }
                 (hindsight, Some(why))
@@ -153,7 +153,7 @@ impl FlightWatch {
         loop_id: &LoopId,
         rule: LateRule,
     ) {
-        if self.hindsight.has_all_cpus() || self.hindsight.stack_cost_ns().is_ok() {
+        if self.hindsight.has_all_cpus() || self.hindsight.stacks().is_ok() {
             let newest = snapshot.late.last().map_or(0, |tick| tick.number);
             let seen = self.seen.insert(*id, newest).unwrap_or(0);
             let ticks = late_ticks(snapshot, clocks, seen, self.length);
@@ -308,18 +308,22 @@ fn describe_scope(
     missing: Option<&NotAvailable>,
 ) -> String {
     let length = format_exact_duration(length);
-    let stacks = match hindsight.stack_cost_ns() {
-        Ok(cost_ns) => format!("; {cost_ns} ns per sampled stack of a metered program"),
+    let assumed = |is_measured| match is_measured {
+        true => "",
+        false => " (assumed, since the machine is too busy to measure that)",
+    };
+    let stacks = match hindsight.stacks() {
+        Ok(stacks) => {
+            let (cost_ns, assumed) = (stacks.sample_ns(), assumed(stacks.is_cost_measured()));
+            format!("; {cost_ns} ns per sampled stack of a metered program{assumed}")
+        }
         Err(why) => format!("; the functions of metered programs are not known: {why}"),
     };
     match missing {
         None => {
             let megabytes = hindsight.memory_bytes() as f64 / 1e6;
             let cost_ns = hindsight.switch_cost_ns();
-            let assumed = match hindsight.is_cost_measured() {
-                true => "",
-                false => " are assumed, since the machine is too busy to measure them",
-            };
+            let assumed = assumed(hindsight.is_cost_measured());
             format!(
                 "flight records: the switches of all CPUs, last {length}, in {megabytes:.1} MB; {cost_ns} ns of CPU time per switch{assumed}{stacks}"
             )

@@ -35,7 +35,7 @@ impl LateFunctions {
     /// Starts sampling; `None` if the kernel or a sandbox forbids it.
     pub fn open() -> Option<Self> {
         let hindsight = Hindsight::for_own_threads(MAX_AGE).ok()?;
-        let is_sampling = hindsight.stack_cost_ns().is_ok();
+        let is_sampling = hindsight.stacks().is_ok();
         is_sampling.then_some(Self { hindsight, seen: BTreeMap::new() })
     }
 

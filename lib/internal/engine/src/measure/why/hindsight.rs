@@ -12,16 +12,17 @@ use files::why::CpuIntervals;
 use crate::machine::os::{self, NotAvailable, SwitchHistory};
 use crate::measure::why::hindsight::loop_explainer::{LoopExplainer, RecordedSwitches};
 use crate::measure::why::hindsight::ring_cost::{RingCost, SWITCH_BYTES};
-use crate::measure::why::hindsight::stack_watch::StackWatch;
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::ThreadNames;
 use crate::measure::why::thread_samples::ThreadSamples;
 
 mod loop_explainer;
+mod paired_cost;
 mod ring_cost;
 mod stack_watch;
 
 pub use loop_explainer::{ExplainedLoop, LateLoop, PastConditions};
+pub use stack_watch::StackWatch;
 
 /// Part of the wanted time for which the rings have additional room: late ticks are noticed only
 /// after a while, and may have to wait until the previous record is as old as its length.
@@ -109,9 +110,9 @@ impl Hindsight {
         true
     }
 
-    /// Returns the cost of sampling a stack of a metered program, or why none are sampled.
-    pub fn stack_cost_ns(&self) -> Result<u64, &NotAvailable> {
-        self.stacks.as_ref().map(StackWatch::sample_ns)
+    /// Returns the sampled stacks of metered programs, or why none are sampled.
+    pub fn stacks(&self) -> Result<&StackWatch, &NotAvailable> {
+        self.stacks.as_ref()
     }
 
     /// Selects the programs whose stacks are sampled.

@@ -1,24 +1,30 @@
 //! The last sampled stacks of the threads of metered programs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::machine::os::{
     self, MappedFile, NotAvailable, SAMPLE_INTERVAL_NS, STACK_BYTES, StackHistory, StackRecords,
 };
+use crate::measure::why::hindsight::paired_cost::{self, Counters};
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::thread_samples::ThreadSamples;
 use crate::stacks::StackNamer;
-use cli::units::to_ns;
 
 /// Maximum number of threads that are sampled.
 const MAX_THREADS: usize = 64;
-/// Number of measurements of the cost with and without sampling, of which the shortest of each kind
-/// are compared.
-const COST_BLOCKS: usize = 8;
-const COST_INTERVAL_NS: u64 = 100_000;
-const COST_TURNS: u64 = 2_000_000;
+/// Interval between samples while their cost is measured.
+const COST_INTERVAL_NS: u64 = 20_000;
+/// Number of turns in a block of the measurement, which take about 0.3 ms: both blocks of a pair
+/// fit into a time slice.
+const COST_TURNS: u64 = 200_000;
+/// Range of plausible costs of a sample, which is an interrupt and a copy of a part of the stack.
+const PLAUSIBLE_SAMPLE_NS: RangeInclusive<f64> = 300.0..=100_000.0;
+/// Cost of a sample that is assumed if it cannot be measured: that of a virtual machine, on which it
+/// is higher than on a server.
+const ASSUMED_SAMPLE_NS: u64 = 10_000;
 
 /// Overwriting rings with the last stacks of threads of other programs.
 #[derive(Debug)]
@@ -27,6 +33,8 @@ pub struct StackWatch {
     namer: Mutex<StackNamer>,
     /// Cost of a sample.
     sample_ns: u64,
+    /// Whether it was measured, or assumed.
+    is_cost_measured: bool,
     /// Samples of threads that have ended.
     ended_samples: u64,
 }
@@ -54,8 +62,14 @@ impl StackWatch {
     /// Returns an error if the kernel or a sandbox forbids samples, or if no memory can be locked.
     pub fn open() -> Result<Self, NotAvailable> {
         let history = StackHistory::for_thread(os::thread_id(), MAX_THREADS, COST_INTERVAL_NS)?;
-        let sample_ns = measure_sample(&history);
-        Ok(Self { threads: BTreeMap::new(), namer: Mutex::default(), sample_ns, ended_samples: 0 })
+        let measured_ns = measure_sample(&history);
+        Ok(Self {
+            threads: BTreeMap::new(),
+            namer: Mutex::default(),
+            sample_ns: measured_ns.unwrap_or(ASSUMED_SAMPLE_NS),
+            is_cost_measured: measured_ns.is_some(),
+            ended_samples: 0,
+        })
     }
 
     /// Samples the threads of these programs, and no others. Programs of other users, and threads
@@ -96,6 +110,11 @@ impl StackWatch {
     /// Returns the cost of a sample.
     pub fn sample_ns(&self) -> u64 {
         self.sample_ns
+    }
+
+    /// Returns whether this cost was measured. Otherwise it is assumed.
+    pub fn is_cost_measured(&self) -> bool {
+        self.is_cost_measured
     }
 
     /// Returns the CPU time that sampling has cost so far, without that of recording switches.
@@ -172,28 +191,31 @@ fn locate(file: &MappedFile) -> Option<PathBuf> {
     Some(process.join("root").join(path))
 }
 
-/// Measures the CPU time that a sample costs the calling thread.
-fn measure_sample(history: &StackHistory) -> u64 {
-    let mut shortest_ns = [u64::MAX; 2];
-    for block in 0..2 * COST_BLOCKS {
-        let is_sampled = block % 2 == 1;
+/// Measures the CPU time that a sample costs the calling thread; `None` if it is not known.
+fn measure_sample(history: &StackHistory) -> Option<u64> {
+    let interval_ns = COST_INTERVAL_NS as f64;
+    let (min_ns, max_ns) = PLAUSIBLE_SAMPLE_NS.into_inner();
+    let plausible = min_ns / interval_ns..=max_ns / interval_ns;
+    let read = || Counters { cpu_ns: os::thread_cpu_ns(), recorded: history.sampled_ns() };
+    let cost_per_ns = paired_cost::measure(plausible, read, |is_sampled| {
         history.set_recording(is_sampled);
-        let start = tach::Instant::now();
-        let mut word = block as u64;
+        let mut word = 1_u64;
         for turn in 0..COST_TURNS {
             word = std::hint::black_box(word.rotate_left(7) ^ turn);
         }
-        let shortest = &mut shortest_ns[usize::from(is_sampled)];
-        *shortest = to_ns(start.elapsed()).min(*shortest);
-    }
-    let [plain_ns, sampled_ns] = shortest_ns;
-    let samples = (sampled_ns / COST_INTERVAL_NS).max(1);
-    sampled_ns.saturating_sub(plain_ns) / samples
+    });
+    cost_per_ns.map(|cost| (cost * interval_ns) as u64)
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn samples_are_never_free() {
+        let Ok(watch) = StackWatch::open() else { return };
+        assert!(PLAUSIBLE_SAMPLE_NS.contains(&(watch.sample_ns() as f64)), "{}", watch.sample_ns());
+    }
 
     /// Two programs in a row have the same process and thread numbers.
     #[test]
