@@ -42,8 +42,8 @@ const FOUND_HALF_WIDTHS: f64 = 1.5;
 ///     let judged = InTurn::lower_is_better(1.0).run(stable, unstable);
 ///     // pass: B is 0.817 of A [0.814, 0.823], tolerated 2.000; 50 pairs; 1.995 would have been found
 ///     println!("{judged}");
+///     # /*
 ///     judged.assert_no_regression();
-/// # /*
 /// }
 /// # */
 /// ```
