@@ -19,24 +19,26 @@ pub struct Counters {
     pub recorded: u64,
 }
 
-/// Measures the CPU time of recording a unit by pairs of blocks, which `run` executes with and
-/// without recording. The rest of the machine uses other CPU time, and disturbs both blocks of a
-/// pair alike. Returns `None` if the cost is uncertain, or not plausible.
+/// Measures the CPU time of recording a unit by pairs of blocks of `work`, with and without
+/// recording. The rest of the machine uses other CPU time, and disturbs both blocks of a pair
+/// alike. Returns `None` if the cost is uncertain, or not plausible.
 pub fn measure(
     plausible_ns: RangeInclusive<f64>,
+    set_recording: impl Fn(bool),
     read: impl Fn() -> Counters,
-    mut run: impl FnMut(bool),
+    mut work: impl FnMut(),
 ) -> Option<f64> {
     let mut differences = Vec::with_capacity(PAIRS);
     for pair in 0..PAIRS {
         // Each order is as frequent as the other.
         let is_recorded_first = pair % 2 == 1;
         let [first, second] = [is_recorded_first, !is_recorded_first].map(|is_recorded| {
+            set_recording(is_recorded);
             let before = read();
-            run(is_recorded);
+            work();
             let after = read();
-            let cpu_ns = after.cpu_ns.zip(before.cpu_ns);
-            (cpu_ns.map(|(to, from)| to as f64 - from as f64), after.recorded - before.recorded)
+            let cpu_ns = after.cpu_ns.zip(before.cpu_ns).map(|(to, from)| to as f64 - from as f64);
+            (cpu_ns, after.recorded.saturating_sub(before.recorded))
         });
         let (recorded, other) = if is_recorded_first { (first, second) } else { (second, first) };
         if let ((Some(recorded_ns), units @ 1..), (Some(other_ns), _)) = (recorded, other) {
@@ -90,18 +92,22 @@ mod tests {
 
     #[test]
     fn costs_are_differences_per_unit() {
-        let (cpu_ns, units) = (Cell::new(0), Cell::new(0));
+        let (is_recorded, cpu_ns, units) = (Cell::new(false), Cell::new(0), Cell::new(0));
+        let set = |is_on| is_recorded.set(is_on);
         let read = || Counters { cpu_ns: Some(cpu_ns.get()), recorded: units.get() };
         let mut work_ns = 1_000;
-        let cost = measure(PLAUSIBLE, read, |is_recorded| {
+        let cost = measure(PLAUSIBLE, set, read, || {
             // The work takes longer and longer.
             work_ns += 4;
-            units.set(units.get() + if is_recorded { 50 } else { 0 });
-            cpu_ns.set(cpu_ns.get() + work_ns + if is_recorded { 50 * 20 } else { 0 });
+            let recorded = if is_recorded.get() { 50 } else { 0 };
+            units.set(units.get() + recorded);
+            cpu_ns.set(cpu_ns.get() + work_ns + recorded * 20);
         });
         assert!((cost.unwrap() - 20.0).abs() < 0.1, "{cost:?}");
         let unknown = || Counters { cpu_ns: None, ..read() };
-        assert_eq!(measure(PLAUSIBLE, unknown, |_| units.set(units.get() + 1)), None);
-        assert_eq!(measure(PLAUSIBLE, read, |_| ()), None, "nothing was recorded");
+        assert_eq!(measure(PLAUSIBLE, set, unknown, || units.set(units.get() + 1)), None);
+        assert_eq!(measure(PLAUSIBLE, set, read, || ()), None, "nothing was recorded");
+        let falling = || units.set(units.get() - 1);
+        assert_eq!(measure(PLAUSIBLE, set, read, falling), None, "a counter that cannot be read");
     }
 }

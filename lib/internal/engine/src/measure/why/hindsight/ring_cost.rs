@@ -71,8 +71,8 @@ fn measure_turns(ring: &SwitchHistory, barrier: &Barrier) -> Option<f64> {
     let (min_ns, max_ns) = PLAUSIBLE_SWITCH_NS.into_inner();
     let plausible = min_ns / SWITCH_BYTES as f64..=max_ns / SWITCH_BYTES as f64;
     let read = || Counters { cpu_ns: os::usage().cpu_ns, recorded: ring.written_bytes() };
-    let cost = paired_cost::measure(plausible, read, |is_recorded| {
-        ring.set_recording(is_recorded);
+    let set_recording = |is_on| ring.set_recording(is_on);
+    let cost = paired_cost::measure(plausible, set_recording, read, || {
         for _ in 0..TURNS {
             barrier.wait();
         }

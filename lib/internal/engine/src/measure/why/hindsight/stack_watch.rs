@@ -197,8 +197,8 @@ fn measure_sample(history: &StackHistory) -> Option<u64> {
     let (min_ns, max_ns) = PLAUSIBLE_SAMPLE_NS.into_inner();
     let plausible = min_ns / interval_ns..=max_ns / interval_ns;
     let read = || Counters { cpu_ns: os::thread_cpu_ns(), recorded: history.sampled_ns() };
-    let cost_per_ns = paired_cost::measure(plausible, read, |is_sampled| {
-        history.set_recording(is_sampled);
+    let set_recording = |is_on| history.set_recording(is_on);
+    let cost_per_ns = paired_cost::measure(plausible, set_recording, read, || {
         let mut word = 1_u64;
         for turn in 0..COST_TURNS {
             word = std::hint::black_box(word.rotate_left(7) ^ turn);
