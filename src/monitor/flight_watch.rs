@@ -310,7 +310,7 @@ fn describe_scope(
     let length = format_exact_duration(length);
     let assumed = |is_measured| match is_measured {
         true => "",
-        false => " (assumed, since the machine is too busy to measure that)",
+        false => " (assumed, since it could not be measured)",
     };
     let stacks = match hindsight.stacks() {
         Ok(stacks) => {

@@ -193,18 +193,19 @@ fn locate(file: &MappedFile) -> Option<PathBuf> {
 
 /// Measures the CPU time that a sample costs the calling thread; `None` if it is not known.
 fn measure_sample(history: &StackHistory) -> Option<u64> {
-    let interval_ns = COST_INTERVAL_NS as f64;
+    // The kernel takes fewer samples than asked for if an administrator has limited their rate.
+    let sample_bytes = f64::from(STACK_BYTES);
     let (min_ns, max_ns) = PLAUSIBLE_SAMPLE_NS.into_inner();
-    let plausible = min_ns / interval_ns..=max_ns / interval_ns;
-    let read = || Counters { cpu_ns: os::thread_cpu_ns(), recorded: history.sampled_ns() };
+    let plausible = min_ns / sample_bytes..=max_ns / sample_bytes;
+    let read = || Counters { cpu_ns: os::thread_cpu_ns(), recorded: history.written_bytes() };
     let set_recording = |is_on| history.set_recording(is_on);
-    let cost_per_ns = paired_cost::measure(plausible, set_recording, read, || {
+    let ns_per_byte = paired_cost::measure(plausible, set_recording, read, || {
         let mut word = 1_u64;
         for turn in 0..COST_TURNS {
             word = std::hint::black_box(word.rotate_left(7) ^ turn);
         }
     });
-    cost_per_ns.map(|cost| (cost * interval_ns) as u64)
+    ns_per_byte.map(|ns| (ns * sample_bytes) as u64)
 }
 
 #[cfg(all(test, target_os = "linux"))]
