@@ -22,6 +22,7 @@ use files::gate::limit::{Measured, MissingRounds, RoundTicks, SummaryPath};
 use files::gate::verdict::{LimitCheck, Verdict};
 use files::quantity;
 use files::report::{Report, Status, Subject, Summary, Warning};
+use interop::fleet;
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::{GateArgs, Limit};
@@ -96,10 +97,11 @@ fn read_reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
             "{name}: its last line has no line break, so a number in it may be cut off; copy the whole output, or end it with a line break if it is complete"
         ));
     }
-    if let Some(damage) =
-        report.warnings.iter().find(|warning| warning.code == interop::fleet::DAMAGE_WARNING)
-    {
-        return Err(usage!("{name}: {} {}", damage.message, damage.hint));
+    let is_incomplete = |warning: &&Warning| {
+        [fleet::DAMAGE_WARNING, fleet::MISSING_BINS_WARNING].contains(&warning.code.as_str())
+    };
+    if let Some(Warning { message, hint, .. }) = report.warnings.iter().find(is_incomplete) {
+        return Err(usage!("{name}: {message} {hint}"));
     }
     let is_selected = |subject: &Subject| {
         let wanted = args.subject.as_deref();

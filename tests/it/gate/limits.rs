@@ -316,6 +316,11 @@ fn damaged_bins_are_not_limited() {
     assert_eq!((gate.ran.code, gate.verdict().verdict), (0, Outcome::Pass), "{}", gate.ran.stdout);
     std::fs::write(bins.path("bad.bins.csv"), "damaged").unwrap();
     limits(&["max=1h"], &args).refuses("bad.bins.csv");
+    std::fs::remove_file(bins.path("bad.bins.csv")).unwrap();
+    // Another recorder was killed between its two files.
+    let intervals = bins.file("good.intervals.csv").replace("2026-", "2025-");
+    std::fs::write(bins.path("cut.intervals.csv"), intervals).unwrap();
+    limits(&["max=1h"], &args).refuses("there are ticks, but no bins");
 }
 
 #[test]
