@@ -4,11 +4,12 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::io::Read as _;
 use std::path::Path;
 
 use clap::{Arg, ArgAction, Command, ValueHint};
 use cli::exit::{self, usage};
-use cli::file_io;
+use cli::file_io::{self, TextReader};
 use cli::suggest::did_you_mean;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
@@ -19,7 +20,7 @@ use crate::settings::flags::{
 use crate::settings::open_file::{OpenFile, display_path};
 
 /// The size of the largest file of settings. In memory, TOML needs some fifty times its size.
-const MAX_FILE_BYTES: usize = 1 << 16;
+const MAX_FILE_BYTES: u64 = 1 << 16;
 
 /// A line of the file.
 pub struct Setting {
@@ -107,14 +108,16 @@ impl Setting {
 /// other.
 pub fn read(file: OpenFile, command: &Command) -> exit::Result<Vec<Setting>> {
     let name = display_path(&file.path);
-    let text = file_io::read_open_text(file.opened, &file.path)?;
-    if text.len() > MAX_FILE_BYTES {
+    // A device or a pipe may have no end.
+    let reader = TextReader::new(file.opened).map(|reader| reader.take(MAX_FILE_BYTES + 1));
+    let bytes = file_io::read_all(reader, &file.path)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(usage!(
-            "{name}: {} KiB; settings have at most {} KiB",
-            text.len().div_ceil(1 << 10),
+            "{name}: is larger than {} KiB, the size of the largest file of settings",
             MAX_FILE_BYTES >> 10
         ));
     }
+    let text = file_io::decode(bytes, &file.path)?;
     let directory = Path::new(&name).parent().unwrap_or(Path::new(""));
     let reader = SectionReader { name: &name, text: &text, directory };
     let table = DeTable::parse(&text).map_err(|error| {

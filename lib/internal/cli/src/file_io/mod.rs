@@ -86,7 +86,7 @@ pub fn read_text(file: &Path) -> Result<String> {
         return read_stdin();
     }
     let opened = File::open(file).map_err(|e| Error::unreadable(file, &e))?;
-    read_open_text(opened, file)
+    decode(read_all(TextReader::new(opened), file)?, file)
 }
 
 /// Reads the text of standard input. Further calls return the same text.
@@ -95,24 +95,28 @@ fn read_stdin() -> Result<String> {
     if let Some(text) = TEXT.get() {
         return Ok(text.clone());
     }
+    let file = Path::new("standard input");
     let reader = TextReader::from_bytes(io::stdin(), max_file_bytes());
-    let text = read_all(reader, Path::new("standard input"))?;
+    let text = decode(read_all(reader, file)?, file)?;
     Ok(TEXT.get_or_init(|| text).clone())
 }
 
-/// Reads the text of an open file, like [`read_text`]. Errors name `file`.
-pub fn read_open_text(opened: File, file: &Path) -> Result<String> {
-    read_all(TextReader::new(opened), file)
-}
-
-/// Reads all of a text. Errors name `file`.
-fn read_all(reader: io::Result<TextReader>, file: &Path) -> Result<String> {
+/// Reads all bytes of a reader, as one made from a [`TextReader`]. Errors name `file`.
+///
+/// # Errors
+/// Returns an error if the file cannot be read or is larger than the reader allows.
+pub fn read_all(reader: io::Result<impl Read>, file: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader
         .and_then(|mut reader| reader.read_to_end(&mut bytes))
         .map_err(|e| text_reader::reading_error(e, file))?;
     let size = pluralize(bytes.len() as u64, "byte");
     crate::terminal::detail(|| format!("read {}: {size}", file.display()));
+    Ok(bytes)
+}
+
+/// Converts the bytes of a file to text. Errors name `file`.
+pub fn decode(bytes: Vec<u8>, file: &Path) -> Result<String> {
     decode_utf8(bytes).map_err(|e| e.context(file.display()))
 }
 
