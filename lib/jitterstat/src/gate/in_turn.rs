@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::Sides;
-use super::decision::{ALPHA, LOOKS, MIN_PAIRS, NumberVerdict, Outcome, Reason};
+use super::decision::{ALPHA, LOOKS, MIN_PAIRS, NumberVerdict, Outcome, Reason, write_tolerated};
 use super::metric::{MetricRule, alpha_share};
 use crate::stats::Interval;
 use crate::stats::random::SplitMix64;
@@ -255,7 +255,8 @@ impl fmt::Display for JudgedInTurn {
         if let Some(Interval { lower, upper }) = self.ratio_interval {
             write!(f, " [{lower:.digits$}, {upper:.digits$}]")?;
         }
-        write!(f, ", tolerated {:.digits$}; {} pairs", self.tolerated_ratio, self.pairs)?;
+        write_tolerated(f, self.tolerated_ratio, self.outcome, self.ratio_interval, digits)?;
+        write!(f, "; {} pairs", self.pairs)?;
         match self.found_ratio {
             Some(found) => write!(f, "; {found:.digits$} would have been found"),
             None => Ok(()),
@@ -348,6 +349,25 @@ mod tests {
         let judged = test.max_pairs(1).run(|| 5.0, || 10.0);
         assert_eq!((judged.outcome, judged.pairs), (Outcome::Regressed, 24), "{judged}");
         assert!(std::panic::catch_unwind(|| judged.assert_no_regression()).is_err());
+    }
+
+    /// A tolerated estimate with a wide interval is no contradiction, and the line says why.
+    #[test]
+    fn tolerated_estimates_can_be_regressions() {
+        let mut random = SplitMix64::new(3);
+        let slower = [0; 51].map(|_| (0.1 + 1.1 * random.unit()).exp());
+        let mut times = slower.iter().copied();
+        let slow = InTurn::lower_is_better(1.0).run(|| 1.0, || times.next().unwrap());
+        let mut rates = slower.iter().map(|time| 1.0 / time);
+        let few = InTurn::higher_is_better(0.5).run(|| 1.0, || rates.next().unwrap());
+        assert!(slow.ratio.unwrap() < 2.0 && few.ratio.unwrap() > 0.5, "{slow}, {few}");
+        let text = slow.to_string();
+        assert!(text.starts_with("regressed: B is 1."), "{text}");
+        assert!(text.contains("], which reaches the tolerated 2.000; 50 pairs"), "{text}");
+        assert!(
+            few.to_string().contains("], which reaches the tolerated 0.500; 50 pairs"),
+            "{few}"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use super::decision::{Look, NumberVerdict, Outcome, Rules, look};
+use super::decision::{Look, NumberVerdict, Outcome, Rules, look, write_tolerated};
 use super::round::{CountedTicks, RoundValue, tail_name, tail_quantile};
 use super::{Side, Sides};
 use crate::stats::Interval;
@@ -161,7 +161,7 @@ fn write_percentile(f: &mut fmt::Formatter<'_>, judged: &NumberVerdict) -> fmt::
         (Some(ratio), None) => write!(f, "of B is {ratio:.3} of A")?,
         (None, _) => f.write_str("has too few pairs")?,
     }
-    write!(f, ", tolerated {:.3}", judged.tolerated_ratio())?;
+    write_tolerated(f, judged.tolerated_ratio(), judged.outcome, judged.ratio_interval(), 3)?;
     judged.reason.map_or(Ok(()), |reason| write!(f, " ({reason})"))
 }
 

@@ -12,6 +12,7 @@ mod stall_lift;
 #[cfg(test)]
 mod tests;
 
+pub(super) use number_rule::write_tolerated;
 pub use number_rule::{
     CLEAR_ALPHA_SHARE, MIN_PAIRS, NumberRule, NumberVerdict, QUIET_SHARE, count_to_narrow,
     hodges_lehmann, judge_shift,

@@ -1,6 +1,7 @@
 //! The test of one number of the rounds or runs of each pair.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use super::outcome::{Outcome, Reason};
 use super::side_medians;
@@ -252,6 +253,21 @@ impl NumberVerdict {
     pub fn tolerated_ratio(&self) -> f64 {
         if self.tolerance.is_finite() { self.tolerance.exp() } else { 1.0 }
     }
+}
+
+/// Writes the tolerated ratio behind the interval of the ratio, with a number of decimals.
+///
+/// An interval that reaches the tolerance can be a regression although its estimate is tolerated.
+pub(in crate::gate) fn write_tolerated(
+    f: &mut fmt::Formatter<'_>,
+    tolerated: f64,
+    outcome: Outcome,
+    interval: Option<Interval<f64>>,
+    digits: usize,
+) -> fmt::Result {
+    let reaches_it = interval.is_some_and(|interval| interval.contains(tolerated));
+    let verb = if outcome == Outcome::Regressed && reaches_it { "which reaches the " } else { "" };
+    write!(f, ", {verb}tolerated {tolerated:.digits$}")
 }
 
 /// Returns the half of the pairs with the smallest sums. A sum treats both sides alike, so the
