@@ -22,6 +22,11 @@ const RUN_ON_TICKS: u64 = 4;
 /// Number of rounds in which a subject runs alone to measure its use of the CPU. The minimum
 /// counts, since disturbances only increase the use.
 const SOLO_ROUNDS: u64 = 2;
+/// Duration for which rounds are repeated if the machine was busy during all of them.
+const MAX_SOLO_TIME: Duration = Duration::from_secs(5);
+/// Maximum share of the time of a round that is too little to tell a subject that never waits from one whose
+/// ticks were all late.
+const MAX_STARVED_SHARE: f64 = 0.25;
 
 /// Runs `rounds` rounds of both scenarios, or fewer if the observer stops.
 ///
@@ -122,8 +127,44 @@ fn measure_both(
 /// Returns `None` if the platform does not report CPU time. A subject that almost never waits uses
 /// the whole CPU, even if a busy machine gives it less.
 pub fn busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> Result<Option<f64>, RoundError> {
-    let mut min_share: Option<f64> = None;
-    for index in 0..SOLO_ROUNDS {
+    #[allow(clippy::disallowed_methods, reason = "rounds are repeated for a limited time")]
+    let begin = Instant::now();
+    let may_repeat = || !stop.load(Ordering::Relaxed) && begin.elapsed() < MAX_SOLO_TIME;
+    min_busy_share(|index| SoloRound::measure(scenario, index, stop), may_repeat)
+}
+
+/// Returns the minimum of the rounds. They are repeated if the machine was busy during all of them.
+fn min_busy_share(
+    mut measure: impl FnMut(u64) -> Result<Option<SoloRound>, RoundError>,
+    may_repeat: impl Fn() -> bool,
+) -> Result<Option<f64>, RoundError> {
+    let (mut min_share, mut are_starved) = (f64::INFINITY, true);
+    let mut index = 0;
+    while index < SOLO_ROUNDS || are_starved && may_repeat() {
+        let Some(round) = measure(index)? else { return Ok(None) };
+        min_share = min_share.min(round.busy_share());
+        are_starved &= round.is_starved();
+        index += 1;
+    }
+    Ok(Some(min_share))
+}
+
+/// A round of a subject that runs alone.
+#[derive(Clone, Copy)]
+struct SoloRound {
+    /// The share of the periods of its ticks, or of a longer round, for which it had a CPU.
+    cpu_share: f64,
+    /// Whether it waited for its ticks.
+    waits: bool,
+}
+
+impl SoloRound {
+    /// Measures a round; `None` if the platform does not report CPU time.
+    fn measure(
+        scenario: &Scenario,
+        index: u64,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Option<Self>, RoundError> {
         let (ticks, phase) = (scenario.round_ticks, Duration::ZERO);
         let round = RoundRequest {
             scenario,
@@ -141,12 +182,24 @@ pub fn busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> Result<Option<
         .measure()?;
         let ticks: u64 = round.instances.iter().map(|i| i.cost_ticks).sum();
         let usage = round.cost.usage;
-        let Some((cpu_ns, window_ns)) = usage.cpu_ns.zip(usage.window_ns) else { return Ok(None) };
         let waits = usage.switches_voluntary.is_none_or(|switches| switches >= ticks / 10);
-        let share = if waits { cpu_ns as f64 / window_ns.max(1) as f64 } else { 1.0 };
-        min_share = Some(min_share.map_or(share, |min| min.min(share)));
+        // Ticks that are all late come one right after the other.
+        let due_ns = scenario.period_ns().saturating_mul(ticks) / scenario.instances.max(1);
+        let share =
+            |(cpu_ns, window_ns): (u64, u64)| cpu_ns as f64 / window_ns.max(due_ns).max(1) as f64;
+        let cpu_share = usage.cpu_ns.zip(usage.window_ns).map(share);
+        Ok(cpu_share.map(|cpu_share| Self { cpu_share, waits }))
     }
-    Ok(min_share)
+
+    fn busy_share(&self) -> f64 {
+        if self.waits { self.cpu_share } else { 1.0 }
+    }
+
+    /// Returns whether the round does not show if the subject ever waits: it had the CPU so rarely
+    /// that all ticks were due whenever it had.
+    fn is_starved(&self) -> bool {
+        !self.waits && self.cpu_share < MAX_STARVED_SHARE
+    }
 }
 
 #[cfg(test)]
@@ -182,6 +235,27 @@ mod tests {
         fn should_stop(&self) -> bool {
             self.0.len() >= 20
         }
+    }
+
+    /// On a busy machine, the ticks of a round can all be late, so that no subject waits.
+    #[test]
+    fn starved_rounds_are_repeated() {
+        const STARVED: SoloRound = SoloRound { cpu_share: 0.01, waits: false };
+        const WAITING: SoloRound = SoloRound { cpu_share: 0.02, waits: true };
+        const SPINNING: SoloRound = SoloRound { cpu_share: 0.97, waits: false };
+        let share = |rounds: &[SoloRound]| {
+            let left = std::cell::Cell::new(rounds.len());
+            let measure = |index: u64| {
+                left.set(left.get() - 1);
+                Ok(Some(rounds[index as usize]))
+            };
+            let share = min_busy_share(measure, || left.get() > 0).unwrap();
+            (share.unwrap(), left.get())
+        };
+        assert_eq!(share(&[WAITING, STARVED, WAITING]), (0.02, 1));
+        assert_eq!(share(&[STARVED, STARVED, STARVED, WAITING, WAITING]), (0.02, 1));
+        assert_eq!(share(&[STARVED, STARVED, SPINNING, WAITING]), (1.0, 1));
+        assert_eq!(share(&[STARVED, STARVED, STARVED]), (1.0, 0));
     }
 
     #[test]
