@@ -169,27 +169,28 @@ impl Interval {
 
     /// Summarises the values; `None` without a value. Percentiles are the upper ends of their bins.
     /// Without facts, every value counts as delivered. Values whose whole bin is at least as late as
-    /// a period are known to be missed.
+    /// a period are known to be missed. Facts that state less than the bins prove do not count.
     #[must_use]
     pub fn summary(&self) -> Option<Summary> {
         let lateness_ns = self.distribution()?;
+        let late = self.known_late();
         let counts = match &self.facts {
-            Some(facts) => facts.summary(),
-            None => self.summary_from_bins(),
+            Some(facts) => facts.summary(late.unwrap_or(0)),
+            // Without the missed ticks of a row, those of the bins are known.
+            None => Summary { missed_at_least: late, ..self.summary_from_bins() },
         };
-        // The bins of a row without the missed ticks may contain values whose number only is known.
-        let missed_at_least = if self.facts.is_none() { self.known_missed() } else { None };
-        Some(Summary { lateness_ns, missed_at_least, ..counts })
+        Some(Summary { lateness_ns, ..counts })
     }
 
     /// Returns the distribution of the values; `None` without a value.
     fn distribution(&self) -> Option<Distribution> {
         // The values of early ticks are not stored.
         let min = self.rows().next()?.0.lower.max(NEGATIVE.upper);
-        let last = self.rows().last()?.0.upper;
+        let last = self.rows().last()?.0;
         let max = match self.facts.as_ref().and_then(|facts| facts.max_ns) {
-            Some(max) => max.clamp(min, last),
-            None => last,
+            Some(max) if last == NEGATIVE => max.clamp(min, last.upper),
+            Some(max) if max >= last.lower => max,
+            _ => last.upper,
         };
         let n = self.count();
         let sum: i128 = self.rows().map(|(bin, count)| middle(bin) * i128::from(count)).sum();
@@ -216,7 +217,7 @@ impl Interval {
     }
 
     /// Returns the number of values that are at least as late as a period; `None` without a period.
-    fn known_missed(&self) -> Option<u64> {
+    fn known_late(&self) -> Option<u64> {
         let period = i64::try_from(self.key.period_ns).ok().filter(|period| *period > 0)?;
         let late = self.rows().filter(|(bin, _)| bin.lower >= period);
         Some(late.map(|(_, count)| count).fold(0, u64::saturating_add))
@@ -224,10 +225,16 @@ impl Interval {
 }
 
 impl IntervalCounts {
-    /// Returns the counts as a summary without a distribution.
-    fn summary(&self) -> Summary {
+    /// Returns the counts as a summary without a distribution. At least `late` ticks came a period
+    /// late; those and the skipped ones were missed.
+    fn summary(&self, late: u64) -> Summary {
         let ticks = self.ticks.planned.max(1) as f64;
-        Summary { cpu_ns_per_tick: self.cpu_ns.map(|ns| ns as f64 / ticks), ..self.ticks.into() }
+        let least_missed = late.saturating_add(self.ticks.skipped.unwrap_or(0));
+        Summary {
+            cpu_ns_per_tick: self.cpu_ns.map(|ns| ns as f64 / ticks),
+            missed: self.ticks.missed.map(|missed| missed.max(least_missed)),
+            ..self.ticks.into()
+        }
     }
 }
 

@@ -83,7 +83,7 @@ impl Binning {
 pub struct IntervalCounts {
     /// The counts of the ticks.
     pub ticks: TickCounts,
-    /// The exact maximum lateness; `None` without a delivered tick.
+    /// The exact maximum lateness; `None` if it was not measured, or no tick came.
     pub max_ns: Option<i64>,
     /// CPU time of the measured subject: of a monitor, in the whole interval; of a report, of the
     /// ticks above, at the CPU time per tick in the windows of its rounds.
@@ -102,8 +102,12 @@ impl IntervalCounts {
     /// the sum.
     pub fn add(&mut self, other: &Self) {
         let both = |a, b| add_if_complete(a, b).map(|ns| ns.min(MAX_NS));
+        self.max_ns = match (self.ticks.came(), other.ticks.came()) {
+            (_, 0) => self.max_ns,
+            (0, _) => other.max_ns,
+            _ => self.max_ns.zip(other.max_ns).map(|(a, b)| a.max(b)),
+        };
         self.ticks += other.ticks;
-        self.max_ns = self.max_ns.max(other.max_ns);
         self.cpu_ns = both(self.cpu_ns, other.cpu_ns);
         self.steal_ns = both(self.steal_ns, other.steal_ns);
         self.run_queue_ns = both(self.run_queue_ns, other.run_queue_ns);

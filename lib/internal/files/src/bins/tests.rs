@@ -315,6 +315,43 @@ fn bins_and_counts_must_agree() {
 }
 
 #[test]
+fn unknown_maximum_stays_unknown() {
+    let known = interval(key("a", 0), Binning::Hdr2, &[100]);
+    let mut unknown = interval(key("a", 1), Binning::Hdr2, &[50_000_000]);
+    unknown.facts.as_mut().unwrap().max_ns = None;
+    for intervals in [[&known, &unknown], [&unknown, &known]] {
+        let sum = folded(intervals, |_| {}).remove(0);
+        assert_eq!(sum.facts.as_ref().unwrap().max_ns, None);
+        let max = sum.summary().unwrap().lateness_ns.max;
+        assert_eq!(max, Binning::Hdr2.bin(50_000_000).upper);
+    }
+    // Without a tick, there is no maximum to know.
+    let without_tick = interval(key("a", 2), Binning::Hdr2, &[]);
+    for intervals in [[&known, &without_tick], [&without_tick, &known]] {
+        assert_eq!(folded(intervals, |_| {})[0].facts.as_ref().unwrap().max_ns, Some(100));
+    }
+}
+
+#[test]
+fn bins_count_if_facts_state_less() {
+    // The period is 1 us: five values were missed, and three ticks were skipped.
+    let mut stated =
+        interval(key("a", 0), Binning::Hdr2, &[100, 101, 5_000, 5_001, 50_000, 50_000, 50_000]);
+    let counts = |stated: &Interval| {
+        let summary = stated.summary().unwrap();
+        (summary.missed, summary.lateness_ns.max)
+    };
+    assert_eq!(counts(&stated), (Some(8), 50_000));
+    let facts = stated.facts.as_mut().unwrap();
+    (facts.ticks.missed, facts.max_ns) = (Some(9), Some(120));
+    assert_eq!(counts(&stated), (Some(9), Binning::Hdr2.bin(50_000).upper));
+    // Bins of another program may end below its maximum.
+    let facts = stated.facts.as_mut().unwrap();
+    (facts.ticks.missed, facts.max_ns) = (None, Some(1_000_000));
+    assert_eq!(counts(&stated), (None, 1_000_000));
+}
+
+#[test]
 fn database_exports_are_read() {
     let csv = bins_csv(&[interval(key("a", 0), Binning::Hdr2, &[5_000])]);
     let quoted: String = csv
