@@ -81,7 +81,7 @@ fn round_json(lateness: &str) -> String {
 }
 
 /// Returns well-formed reports that fail the checks, each with the expected error.
-pub fn contradictions() -> [(String, &'static str); 4] {
+pub fn contradictions() -> [(String, &'static str); 6] {
     let round = round_json("[1,2,3,4,5,6,7,8,9]");
     let whole = report_json(&round);
     let subject = whole.split_once("\"subjects\":[").unwrap().1.strip_suffix("]}").unwrap();
@@ -96,6 +96,14 @@ pub fn contradictions() -> [(String, &'static str); 4] {
         (
             report_json(&format!("{round},{round}")),
             "subjects[0].rounds: they hold 18 ticks, and 9 came",
+        ),
+        (
+            report_json(&round_json("[1,2,3,4,5,6,7,8,1000000]")),
+            "subjects[0].summary.missed: 0, and 1 came a period late and 0 were skipped",
+        ),
+        (
+            whole.replace("\"ticks\":9", "\"ticks\":12").replace("\"skipped\":0", "\"skipped\":3"),
+            "subjects[0].summary.missed: 0, and 0 came a period late and 3 were skipped",
         ),
     ]
 }
@@ -442,9 +450,9 @@ fn sums_beyond_u64_are_handled() {
             .0
             .to_owned();
         let most = summary.replace(
-            "\"ticks\":9,\"delivered\":9,\"coalesced\":0,\"skipped\":0",
+            "\"ticks\":9,\"delivered\":9,\"coalesced\":0,\"skipped\":0,\"missed\":0",
             &format!(
-                "\"ticks\":{0},\"delivered\":9,\"coalesced\":0,\"skipped\":{1}",
+                "\"ticks\":{0},\"delivered\":9,\"coalesced\":0,\"skipped\":{1},\"missed\":{1}",
                 1_u64 << 53,
                 (1_u64 << 53) - 9
             ),

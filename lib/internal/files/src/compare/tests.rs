@@ -61,8 +61,9 @@ fn subject(name: &str, runtime: Option<&str>, rounds: &[Vec<i64>]) -> Value {
 
 fn summary(lateness: &[i64]) -> Value {
     let d = crate::summary::distribution(&[lateness]);
+    let missed = lateness.iter().filter(|&&late_ns| late_ns >= PERIOD_NS as i64).count();
     json!({
-        "ticks": lateness.len(), "delivered": lateness.len(), "coalesced": 0, "skipped": 0, "missed": 0, "early": 0,
+        "ticks": lateness.len(), "delivered": lateness.len(), "coalesced": 0, "skipped": 0, "missed": missed, "early": 0,
         "no_park": null, "drift_ppb": null, "elapsed_ns": 0, "ideal_ns": 0, "cpu_ns_per_tick": null,
         "wakeups_per_tick": null, "lateness_ns": d, "jitter_consecutive_ns": null, "jitter_spread_ns": null,
         "until_unpark_ns": null, "after_unpark_ns": null,

@@ -35,6 +35,9 @@ impl File for Report {
             let is_new = ids.insert(subject.id.as_str());
             require(is_new, format_args!("{at}.id"), Flaw::Twice(subject.id.clone()))?;
             check_subject(&at, subject)?;
+            if self.is_own() {
+                check_misses(&at, subject)?;
+            }
         }
         check_cpu_comparisons(&self.cpu_comparisons)?;
         check_total_steal(&self.subjects)
@@ -133,6 +136,36 @@ fn check_histogram(at: &str, stored: &Histogram, summary: Option<&Summary>) -> C
         at,
         format_args!("it holds {} ticks, and {came} came", stored.count),
     )
+}
+
+/// Checks that no fewer ticks are stated to be missed than were skipped or came a period late. Other
+/// tools count a stall once.
+fn check_misses(at: &str, subject: &Subject) -> CheckResult {
+    let period_ns = i64::try_from(subject.period_ns).unwrap_or(i64::MAX);
+    if period_ns == 0 {
+        return Ok(());
+    }
+    let late = |round: &Round| {
+        round.lateness_ns.iter().filter(|&&late_ns| late_ns >= period_ns).count() as u64
+    };
+    let check = |at: &str, summary: &Option<Summary>, late: u64| {
+        let counted = summary.as_ref().and_then(|s| Some((s.missed?, s.skipped.unwrap_or(0))));
+        let Some((missed, skipped)) = counted else { return Ok(()) };
+        check_consistent(
+            missed >= late.saturating_add(skipped),
+            format_args!("{at}.summary.missed"),
+            format_args!("{missed}, and {late} came a period late and {skipped} were skipped"),
+        )
+    };
+    let (mut total, mut first) = (0, 0);
+    // The entry of the first instance contains the summary of the whole round.
+    for entries in subject.rounds.chunk_by(|a, b| a.index == b.index) {
+        let late_in_round: u64 = entries.iter().map(late).sum();
+        check(&format!("{at}.rounds[{first}]"), &entries[0].summary, late_in_round)?;
+        total += late_in_round;
+        first += entries.len();
+    }
+    check(at, &subject.summary, total)
 }
 
 /// Checks a round, and returns the time from its start to the deadline after its last tick.
