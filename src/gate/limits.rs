@@ -112,7 +112,10 @@ fn read_reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
         indices.filter(|&index| is_selected(&report.subjects[index])).collect();
     let [index] = selected[..] else {
         let ids: Vec<&str> = report.subjects.iter().map(|subject| subject.id.as_str()).collect();
-        return Err(usage!("{name}: choose with --subject one of {}", ids.join(", ")));
+        return Err(match ids.is_empty() {
+            true => usage!("{name}: the report has no subject"),
+            false => usage!("{name}: choose with --subject one of {}", ids.join(", ")),
+        });
     };
     let reported = ReportedSubject { report, file: file.to_owned(), index };
     Ok(LimitedSubject::Reported(Box::new(reported)))
@@ -214,7 +217,9 @@ impl Limits {
             .map_err(|e| Error::usage(e.to_string()))?;
         let id = &reported.subject().id;
         for Limit { path, is_rate, .. } in &self.limits {
-            if *is_rate {
+            if path.needs_period() && reported.subject().period_ns == 0 {
+                return Err(usage!("the report has no {path} of {id}: its period is not known"));
+            } else if *is_rate {
                 self.measure_rate(reported.subject(), reported.report.is_own())
                     .map_err(|e| usage!("the report has no rate of missed ticks of {id}: {e}"))?;
             } else if path.is_extreme() && quantity::has_bin_edges(&reported.report) {
@@ -373,18 +378,12 @@ impl<'a> SubjectNumbers<'a> {
             Self::Rounds(rounds) => path.measure(rounds),
             Self::Summary { subject, summary, .. } => {
                 let mut measured = path.from_summary(summary, subject.rounds.len());
-                if self.lacks_period(path) || self.lacks_tick_classes(path) {
+                if self.lacks_tick_classes(path) {
                     measured.value = None;
                 }
                 measured
             }
         }
-    }
-
-    /// Whether a number is unknown because the period is.
-    fn lacks_period(&self, path: &SummaryPath) -> bool {
-        matches!(self, Self::Summary { subject, .. } if subject.period_ns == 0)
-            && path.needs_period()
     }
 
     /// Whether a number is unknown because another tool measured the subject.
@@ -398,7 +397,6 @@ impl<'a> SubjectNumbers<'a> {
             Self::Rounds(_) => {
                 "it has too few ticks to support it, or the platform did not report it"
             }
-            Self::Summary { .. } if self.lacks_period(path) => "its period is not known",
             Self::Summary { .. } if self.lacks_tick_classes(path) => {
                 "its tool does not tell skipped, coalesced and early ticks apart; limit max instead"
             }

@@ -324,6 +324,23 @@ fn damaged_bins_are_not_limited() {
 }
 
 #[test]
+fn reports_without_a_period_or_subject() {
+    let home = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string("tests/fixtures/report.json").unwrap();
+    let mut report = Report::from_json(&text).unwrap();
+    let file = home.path().join("report.json");
+    let args = ["--report", file.to_str().unwrap(), "--subject", "nanosleep"];
+    report.subjects.iter_mut().for_each(|subject| subject.period_ns = 0);
+    std::fs::write(&file, report.to_json()).unwrap();
+    for limit in ["missed=1%", "missed<1%"] {
+        limits(&[limit], &args).refuses("its period is not known");
+    }
+    report.subjects.clear();
+    std::fs::write(&file, report.to_json()).unwrap();
+    limits(&["max=1h"], &args).refuses("the report has no subject");
+}
+
+#[test]
 fn limits_and_comparison_share_a_verdict() {
     let pair = ["--a", "nanosleep", "--b", "nanosleep", "--max-pairs", "24", "--warmup", "3"];
     let wide = ["--tolerance", "p50=900%", "--tolerance", "p90=900%", "--floor", "200us"];
