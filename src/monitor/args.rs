@@ -45,7 +45,7 @@ on all of them, or on loops with too few ticks, are reported and counted.
 Ctrl-C and SIGTERM stop the monitor after it has written the open interval.
 
 Exit codes: 0 done; 2 bad usage; 4 intervals were lost, a probe could not start, or limits were not
-checked on a meter that the monitor left out, or applied to no loop.")]
+checked on a meter that the monitor left out, or one was never checked on any loop.")]
 pub struct MonitorArgs {
     /// Probe to run: a name, a glob or all; repeat for several [default: os-interval and nanosleep]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, help_heading = "Probes and meters")]

@@ -22,8 +22,8 @@ pub struct LimitCoverage {
     reported_limits: BTreeSet<String>,
     /// Limits that applied to no loop in the last closed interval.
     without_loop: BTreeSet<String>,
-    /// Limits that applied to a loop in a closed interval.
-    ever_applied: BTreeSet<String>,
+    /// Limits that were checked on a loop in a closed interval.
+    ever_checked: BTreeSet<String>,
 }
 
 /// Coverage of the intervals that have ended.
@@ -84,8 +84,11 @@ impl LimitCoverage {
             messages.push(format!("limits not checked on {meters}, which the monitor left out"));
         }
         for Limit { text, .. } in limits {
-            if self.closed.checked.contains_key(text) || self.closed.few_ticks.contains_key(text) {
-                self.ever_applied.insert(text.clone());
+            let is_checked = self.closed.checked.contains_key(text);
+            if is_checked {
+                self.ever_checked.insert(text.clone());
+            }
+            if is_checked || self.closed.few_ticks.contains_key(text) {
                 self.without_loop.remove(text);
             } else if self.without_loop.insert(text.clone()) {
                 messages.push(format!(
@@ -96,10 +99,10 @@ impl LimitCoverage {
         messages
     }
 
-    /// Returns the limits that applied to no loop in any closed interval.
-    pub fn never_applied<'l>(&self, limits: &'l [Limit]) -> Vec<&'l str> {
+    /// Returns the limits that were checked on no loop in any closed interval.
+    pub fn never_checked<'l>(&self, limits: &'l [Limit]) -> Vec<&'l str> {
         let texts = limits.iter().map(|limit| limit.text.as_str());
-        texts.filter(|text| !self.ever_applied.contains(*text)).collect()
+        texts.filter(|text| !self.ever_checked.contains(*text)).collect()
     }
 
     pub fn closed(&self) -> &ClosedCoverage {
@@ -142,7 +145,9 @@ mod tests {
         let first = messages[0].as_ref().expect("a message for the first loop");
         assert!(first.contains("a@1s of p: p99.9=2ms needs 5000 ticks"), "{first}");
         assert_eq!(messages[1], None);
-        assert_eq!(coverage.close_interval(&[limit]), [""; 0]);
+        let limits = [limit];
+        assert_eq!(coverage.close_interval(&limits), [""; 0]);
+        assert_eq!(coverage.never_checked(&limits), ["p99.9=2ms"]);
         assert_eq!(coverage.closed().few_ticks, [("p99.9=2ms".to_owned(), 2)].into());
         coverage.close_interval(&[]);
         assert_eq!(coverage.closed(), &ClosedCoverage::default());
@@ -155,7 +160,7 @@ mod tests {
         let mut close = |checked: &[usize]| {
             checked.iter().for_each(|n| coverage.record_checked(&limits[*n]));
             let messages = coverage.close_interval(&limits);
-            (messages.len(), coverage.never_applied(&limits).len())
+            (messages.len(), coverage.never_checked(&limits).len())
         };
         assert_eq!(close(&[]), (2, 2));
         assert_eq!(close(&[0, 0]), (0, 1), "the other one was reported");

@@ -97,14 +97,14 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     if unchecked > 0 {
         note(false, &format!("limits were not checked on all meters in {unchecked} of {closed}"));
     }
-    let never_applied = session.never_applied_limits();
-    if !never_applied.is_empty() {
-        note(false, &format!("never checked, on no loop: {}", never_applied.join(", ")));
+    let never_checked = session.never_checked_limits();
+    if !never_checked.is_empty() {
+        note(false, &format!("never checked, on no loop: {}", never_checked.join(", ")));
     }
     if lost > 0 {
         note(false, &format!("{lost} of {closed} could not be written"));
     }
-    if lost + unchecked > 0 || !never_applied.is_empty() {
+    if lost + unchecked > 0 || !never_checked.is_empty() {
         return Ok(ExitStatus::NotMeasured);
     }
     note(args.quiet, &format!("ended after {closed}"));

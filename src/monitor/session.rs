@@ -549,9 +549,9 @@ impl Session {
         if self.has_limits() { self.coverage.closed().incomplete_intervals } else { 0 }
     }
 
-    /// Returns the limits that applied to no loop in any closed interval.
-    pub fn never_applied_limits(&self) -> Vec<&str> {
-        self.coverage.never_applied(&self.setup.limits)
+    /// Returns the limits that were checked on no loop in any closed interval.
+    pub fn never_checked_limits(&self) -> Vec<&str> {
+        self.coverage.never_checked(&self.setup.limits)
     }
 
     /// Stops the probes and removes their meters.

@@ -413,8 +413,9 @@ fn hundreds_of_meters_are_watched() {
     });
     assert_eq!((samples["osjitter_meters"], samples["osjitter_meters_left_out"]), (302.0, 0.0));
     running.signal(Signal::TERM);
-    let ran = running.ends().exits(0);
+    let ran = running.ends().exits(4);
     assert!(ran.stderr.contains("p99=24h needs 500 ticks per interval"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("never checked, on no loop: p99=24h"), "{}", ran.stderr);
     let intervals = read_intervals(&log);
     let logged: i64 = intervals.iter().map(|row| number(row, "ticks")).sum();
     assert_eq!(logged, TICKS as i64 * (WORKERS as i64 + 1));
