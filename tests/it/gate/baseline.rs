@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use files::file::File as _;
-use files::gate::baseline::Baseline;
+use files::gate::baseline::{Baseline, Session};
 use jitterstat::gate::decision::{Outcome, Reason};
 use serde_json::json;
 
@@ -208,8 +208,8 @@ fn stalled_first_session_is_not_added() {
 fn file_keeps_ten_sessions() {
     let stored = Stored::with_session();
     let mut file = stored.read();
-    file.sessions = vec![file.sessions[0].clone(); 10];
-    file.sessions[0].seed = 1;
+    let session = file.sessions[0].clone();
+    file.sessions = (1..=10).map(|seed| Session { seed, ..session.clone() }).collect();
     stored.write(&file);
     let added = stored.add(20_000, &["--seed", "424242"]).exits(0);
     let seeds: Vec<u64> = stored.read().sessions.iter().map(|s| s.seed).collect();
@@ -249,7 +249,13 @@ fn unsuitable_file_is_rejected() {
     let foreign = on_another_machine(&good);
     let mut old = good.clone();
     old.scenario.stalls = None;
-    let cases: [(String, &[&str], &[&str]); 10] = [
+    let mut doubled = good.clone();
+    doubled.sessions.push(good.sessions[0].clone());
+    let mut many = good.clone();
+    many.sessions = vec![good.sessions[0].clone(); 11];
+    let cases: [(String, &[&str], &[&str]); 12] = [
+        (doubled.to_json(), &[], &["sessions[1]", "comes twice"]),
+        (many.to_json(), &[], &["sessions", "11 of them"]),
         (text[..text.len() - 100].to_owned(), &[], &["cut off"]),
         (String::new(), &[], &["cut off"]),
         ("{\"schema\": \"osjitter.report/1\"}".to_owned(), &[], &["osjitter.report/1"]),

@@ -104,9 +104,18 @@ impl File for Baseline {
 
     fn check(&self) -> Result<(), Invalid> {
         check_length("sessions".to_owned(), self.sessions.len(), 1)?;
+        if self.sessions.len() > MAX_SESSIONS {
+            let (found, most) = (self.sessions.len(), MAX_SESSIONS);
+            return Err(Invalid { at: "sessions".to_owned(), flaw: Flaw::TooMany { found, most } });
+        }
         for (i, session) in self.sessions.iter().enumerate() {
             let at = format!("sessions[{i}].pairs");
             check_length(at, session.pairs.len(), 2 * decision::MIN_PAIRS)?;
+            // A copy of a session is no further evidence.
+            if self.sessions[..i].contains(session) {
+                let session = format!("the session of {}", session.started_utc);
+                return Err(Invalid { at: format!("sessions[{i}]"), flaw: Flaw::Twice(session) });
+            }
         }
         Ok(())
     }
