@@ -141,7 +141,12 @@ fn parse(json: &[u8], stdout: &str) -> Result<Vec<BenchSamples>, BenchOutputErro
         .map(|entry| Ok((entry.id()?, entry)))
         .collect::<Result<_, BenchOutputError>>()?;
     let mut failed = started_benches(stdout);
-    failed.retain(|id, _| !measured.iter().any(|(other, _)| other == id));
+    // A benchmark can fail in one process of several.
+    failed.retain(|id, message| {
+        !message.is_empty() || !measured.iter().any(|(other, _)| other == id)
+    });
+    let measured: Vec<(BenchId, &Entry)> =
+        measured.into_iter().filter(|(id, _)| !failed.contains_key(id)).collect();
 
     let mut modes: HashMap<&str, BTreeSet<&str>> = HashMap::new();
     for id in measured.iter().map(|(id, _)| id).chain(failed.keys()) {
@@ -363,6 +368,21 @@ mod tests {
             describe(&parse(b"", &heading("Sampling time", "x")).unwrap()),
             ["x: it failed: "]
         );
+    }
+
+    #[test]
+    fn results_of_failed_benchmarks_are_dropped() {
+        let json = entry("avgt", r#""scoreUnit":"ns/op","rawData":[[1]]"#);
+        let heading = "# Benchmark mode: Average time, x\n# Benchmark: a.B.c\n# Fork: 1 of 2\n";
+        let fork = "Iteration   1: 1 ns/op\n# Fork: 2 of 2\n";
+        for (failure, message) in [
+            ("Iteration   1: <failure>\n\njava.lang.Error: x\n", "java.lang.Error: x"),
+            ("<forked VM failed with exit code 1>\n", "forked VM failed with exit code 1"),
+        ] {
+            let stdout = format!("{heading}{fork}{failure}");
+            let found = describe(&parse(json.as_bytes(), &stdout).unwrap());
+            assert_eq!(found, [format!("a.B.c: it failed: {message}")]);
+        }
     }
 
     #[test]

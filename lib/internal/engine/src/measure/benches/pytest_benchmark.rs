@@ -176,16 +176,30 @@ fn parse(json: &[u8]) -> Result<Vec<BenchSamples>, BenchOutputError> {
     Ok(benchmarks.iter().map(bench_samples).collect())
 }
 
-/// Adds the tests that used no result of the plugin: those that failed as expected, and those that
-/// measured nothing. Tests that were skipped did not run.
+/// Adds the tests that have no result of the plugin, except those that were skipped. A test that
+/// did not pass loses its result: its code can have been fast because it is wrong.
 pub fn add_unmeasured(
     benches: &mut Vec<BenchSamples>,
     report: &[u8],
 ) -> Result<(), BenchOutputError> {
-    let measured: HashSet<String> = benches.iter().map(|bench| bench.name.clone()).collect();
-    let cases = parse_report(report)?.into_iter();
-    let others = cases.filter(|case| !measured.contains(&case.name));
-    benches.extend(others.map(|case| BenchSamples::without_number(case.name, case.unmeasured)));
+    let cases = parse_report(report)?;
+    // An error after a test is a case of its own.
+    let others = cases.iter().filter(|case| case.outcome != TestOutcome::Passed);
+    let others: HashSet<String> = others.map(|case| case.name.clone()).collect();
+    benches.retain(|bench| !others.contains(&bench.name));
+    let mut listed: HashSet<String> = benches.iter().map(|bench| bench.name.clone()).collect();
+    for TestCase { name, outcome } in cases {
+        let unmeasured = match outcome {
+            TestOutcome::Passed if !others.contains(&name) => None,
+            TestOutcome::Failed(message) => {
+                Some(Unmeasured { reason: UnjudgedReason::Failed, message })
+            }
+            TestOutcome::Passed | TestOutcome::Skipped => continue,
+        };
+        if listed.insert(name.clone()) {
+            benches.push(BenchSamples::without_number(name, unmeasured));
+        }
+    }
     Ok(())
 }
 
@@ -243,41 +257,46 @@ fn parse_number(value: &Value) -> Option<f64> {
     if value.is_null() { Some(f64::NAN) } else { value.as_f64() }
 }
 
-/// A test that ran.
+/// A test of a report.
 struct TestCase {
     /// Id of the test.
     name: String,
-    /// Why it has no result, if it is not because it measured nothing.
-    unmeasured: Option<Unmeasured>,
+    outcome: TestOutcome,
 }
 
-/// Parses the tests of a report that used the plugin, as all do that were not skipped.
+#[derive(PartialEq, Eq)]
+enum TestOutcome {
+    Passed,
+    /// The test failed, even if that was expected. The message says how.
+    Failed(String),
+    /// The test was skipped, before or after it measured something.
+    Skipped,
+}
+
+/// Parses the tests of a report. All that were not skipped used the plugin.
 fn parse_report(report: &[u8]) -> Result<Vec<TestCase>, BenchOutputError> {
     let text = String::from_utf8_lossy(report);
     let document = roxmltree::Document::parse(&text)
         .map_err(|error| BenchOutputError::PytestReport(Arc::new(error)))?;
-    let mut cases = Vec::new();
-    for case in document.descendants().filter(|node| node.has_tag_name("testcase")) {
-        let outcome = |tag: &str| case.children().find(|node| node.has_tag_name(tag));
-        let message = |node: roxmltree::Node<'_, '_>| {
-            node.attribute("message").unwrap_or_default().to_owned()
-        };
-        let unmeasured = match outcome("skipped") {
-            Some(node) if node.attribute("type") == Some("pytest.xfail") => {
-                let reason = match message(node) {
-                    reason if reason.is_empty() => "an expected failure".to_owned(),
-                    reason => format!("an expected failure: {reason}"),
-                };
-                Some(Unmeasured { reason: UnjudgedReason::Failed, message: reason })
-            }
-            Some(_) => continue,
-            None => outcome("failure")
-                .or_else(|| outcome("error"))
-                .map(|node| Unmeasured { reason: UnjudgedReason::Failed, message: message(node) }),
-        };
-        cases.push(TestCase { name: test_id(case), unmeasured });
+    let cases = document.descendants().filter(|node| node.has_tag_name("testcase"));
+    Ok(cases.map(|case| TestCase { name: test_id(case), outcome: test_outcome(case) }).collect())
+}
+
+fn test_outcome(case: roxmltree::Node<'_, '_>) -> TestOutcome {
+    let find = |tag: &str| case.children().find(|node| node.has_tag_name(tag));
+    let message =
+        |node: roxmltree::Node<'_, '_>| node.attribute("message").unwrap_or_default().to_owned();
+    if let Some(node) = find("failure").or_else(|| find("error")) {
+        return TestOutcome::Failed(message(node));
     }
-    Ok(cases)
+    match find("skipped") {
+        None => TestOutcome::Passed,
+        Some(node) if node.attribute("type") == Some("pytest.xfail") => match message(node) {
+            reason if reason.is_empty() => TestOutcome::Failed("an expected failure".to_owned()),
+            reason => TestOutcome::Failed(format!("an expected failure: {reason}")),
+        },
+        Some(_) => TestOutcome::Skipped,
+    }
 }
 
 /// Returns the id of a test: its file, its classes and its name.
@@ -401,6 +420,48 @@ mod tests {
         );
         let error = add_unmeasured(&mut benches, b"<testsuites>").unwrap_err().to_string();
         assert!(error.starts_with("the report of pytest is not XML: "), "{error}");
+    }
+
+    #[test]
+    fn results_of_failed_tests_are_dropped() {
+        let cases = [
+            ("passed", ""),
+            ("failed", r#"<failure message="assert 1 == 2"/>"#),
+            ("planned", r#"<skipped type="pytest.xfail" message="wrong result"/>"#),
+            ("planned_silently", r#"<skipped type="pytest.xfail" message=""/>"#),
+            ("skipped", r#"<skipped type="pytest.skip" message="no GPU"/>"#),
+            ("torn_down", r#"<error message="failed on teardown"/>"#),
+            // An error after a failure is a case of its own.
+            ("twice", r#"<failure message="assert False"/>"#),
+            ("twice", r#"<error message="failed on teardown"/>"#),
+            ("late", ""),
+            ("late", r#"<error message="failed on teardown"/>"#),
+        ];
+        let mut report = "<testsuites><testsuite>".to_owned();
+        let mut benches: Vec<BenchSamples> = Vec::new();
+        for (name, outcome) in cases {
+            report += &format!(
+                r#"<testcase classname="t" name="{name}" file="t.py">{outcome}</testcase>"#
+            );
+            let id = format!("t.py::{name}");
+            if benches.iter().all(|bench| bench.name != id) {
+                benches.push(BenchSamples::from_times(id, TIME, vec![5.0]));
+            }
+        }
+        report += "</testsuite></testsuites>";
+        add_unmeasured(&mut benches, report.as_bytes()).unwrap();
+        assert_eq!(
+            describe(&benches),
+            [
+                "t.py::passed: time ns lower [5.0]",
+                "t.py::failed: it failed: assert 1 == 2",
+                "t.py::planned: it failed: an expected failure: wrong result",
+                "t.py::planned_silently: it failed: an expected failure",
+                "t.py::torn_down: it failed: failed on teardown",
+                "t.py::twice: it failed: assert False",
+                "t.py::late: it failed: failed on teardown",
+            ]
+        );
     }
 
     #[test]
