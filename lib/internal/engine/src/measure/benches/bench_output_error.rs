@@ -56,6 +56,21 @@ pub enum BenchOutputError {
     /// Each run of the harness replaces the file of the last one.
     #[error("it ran {0} more than once, which leaves only the last results; run it once")]
     SeveralRuns(BenchFormat),
+    /// The program ended early, or lost a part of its output.
+    #[error("its output has no {end}, so that it is incomplete")]
+    Incomplete {
+        /// Part of the output that the harness always prints at its end.
+        end: &'static str,
+    },
+    #[error("its output ends with {line:?}, and names no benchmark that failed")]
+    UnnamedFailure { line: String },
+    #[error("its last line counts {counted} {kind} benchmarks, and {listed} are listed")]
+    OtherCount {
+        counted: u64,
+        /// Adjective for the benchmarks.
+        kind: &'static str,
+        listed: u64,
+    },
     #[error("invalid time {time:?} of {name}: expected e.g. {example}")]
     InvalidTime {
         time: String,

@@ -93,6 +93,8 @@ struct Reader<'a> {
     name_width: usize,
     /// Names from the root to the last node.
     path: Vec<&'a str>,
+    /// Whether the node at each level of the path is followed by another one.
+    is_followed: Vec<bool>,
     /// Whether the last node is a benchmark without numbers so far.
     is_pending: bool,
     /// The kind of allocations that the next rows count.
@@ -120,7 +122,7 @@ fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
     for line in text.lines() {
         reader.read_line(line)?;
     }
-    reader.end_bench()?;
+    reader.end_table()?;
     Ok(reader.benches)
 }
 
@@ -128,7 +130,7 @@ impl<'a> Reader<'a> {
     fn read_line(&mut self, line: &'a str) -> Result<(), BenchOutputError> {
         let cells = split_cells(line);
         if let Some(name) = cells.and_then(|cells| find_root(&cells)) {
-            self.end_bench()?;
+            self.end_table()?;
             self.name_width = name.chars().count();
             self.path = vec![name.trim_end()];
         } else if let Some(node) = find_node(line)
@@ -152,6 +154,9 @@ impl<'a> Reader<'a> {
         let name = row_name.get(line.len() - node.text.len()..).unwrap_or(node.text);
         self.path.truncate(node.depth);
         self.path.push(name.trim_end());
+        self.is_followed.truncate(node.depth - 1);
+        self.is_followed.resize(node.depth - 1, false);
+        self.is_followed.push(node.is_followed);
         match split_cells(columns) {
             Some(cells) if cells.iter().all(|cell| cell.trim().is_empty()) => {}
             Some(cells) if cells[0].trim() == IGNORED => {}
@@ -211,6 +216,16 @@ impl<'a> Reader<'a> {
         bench.numbers.extend(number);
     }
 
+    /// Ends the table. Its last row ends all branches of the tree, unless the program ended early. The
+    /// exit code states the same, but a wrapper can hide it.
+    fn end_table(&mut self) -> Result<(), BenchOutputError> {
+        self.end_bench()?;
+        match std::mem::take(&mut self.is_followed).contains(&true) {
+            true => Err(BenchOutputError::Incomplete { end: "last row of the table" }),
+            false => Ok(()),
+        }
+    }
+
     /// Ends the pending benchmark, which has no numbers.
     fn end_bench(&mut self) -> Result<(), BenchOutputError> {
         if std::mem::take(&mut self.is_pending) {
@@ -237,6 +252,8 @@ fn find_root<'a>(cells: &Cells<'a>) -> Option<&'a str> {
 /// A node of the tree: its level below the root, and the text behind its branch.
 struct Node<'a> {
     depth: usize,
+    /// Whether the branch leads to another node at this level.
+    is_followed: bool,
     text: &'a str,
 }
 
@@ -246,7 +263,9 @@ fn find_node(line: &str) -> Option<Node<'_>> {
         let (end, _) = text.char_indices().nth(LEVEL_WIDTH)?;
         let (level, rest) = text.split_at(end);
         match level {
-            "├─ " | "╰─ " => return Some(Node { depth, text: rest }),
+            "├─ " | "╰─ " => {
+                return Some(Node { depth, is_followed: level == "├─ ", text: rest });
+            }
             "│  " | "   " => text = rest,
             _ => break,
         }
@@ -372,7 +391,7 @@ mod tests {
         );
     }
 
-    const HEADING: &str = "x        fastest │ slowest │ median │ mean │ samples │ iters\n├─ sum   ";
+    const HEADING: &str = "x        fastest │ slowest │ median │ mean │ samples │ iters\n╰─ sum   ";
     const ROW: &str = "1.5 ns  │ 9 ns │ 2.5 ns │ 3 ns │ 100 │ 6400\n";
 
     #[test]

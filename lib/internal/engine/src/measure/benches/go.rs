@@ -33,7 +33,7 @@ pub const HARNESS: Harness = Harness {
     filter_arguments,
     select: |command, names| Some(select(command, names)),
     read_files: None,
-    parse: |stdout, _| parse(&String::from_utf8_lossy(stdout)),
+    parse: |stdout, _| parse_complete(&String::from_utf8_lossy(stdout)),
 };
 
 /// Flags of the command that prevent a result.
@@ -130,6 +130,50 @@ struct Figure<'a> {
 struct BenchRun<'a> {
     bench: PackageBench<'a>,
     figures: Vec<Figure<'a>>,
+}
+
+/// Parses the benchmarks of a run that has ended as it should.
+fn parse_complete(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
+    let benches = parse(text)?;
+    if !benches.is_empty() {
+        check_ends(text)?;
+    }
+    Ok(benches)
+}
+
+/// Checks that each package ends with `PASS`, or with `FAIL` and a benchmark that failed.
+///
+/// The exit code states the same, but a wrapper can hide it. A panic prints neither.
+fn check_ends(text: &str) -> Result<(), BenchOutputError> {
+    const INCOMPLETE: BenchOutputError =
+        BenchOutputError::Incomplete { end: "line PASS after its benchmarks" };
+    let (mut has_ended, mut package_failures, mut failures) = (true, 0, 0);
+    for line in text.lines() {
+        // `go test` ends a failed package with its path, and several packages with another line.
+        let is_package_failure = line.starts_with("FAIL\t");
+        if line.starts_with("pkg: ") {
+            if !has_ended {
+                return Err(INCOMPLETE);
+            }
+            package_failures = 0;
+        } else if find_failure(line).is_some() {
+            (has_ended, package_failures, failures) = (false, package_failures + 1, failures + 1);
+        } else if find_name(line).is_some() {
+            has_ended = false;
+        } else if line == "FAIL" || is_package_failure {
+            if is_package_failure && !has_ended {
+                return Err(INCOMPLETE);
+            }
+            let named = if has_ended { failures } else { package_failures };
+            if named == 0 || is_package_failure && line.ends_with(" failed]") {
+                return Err(BenchOutputError::UnnamedFailure { line: line.to_owned() });
+            }
+            has_ended = true;
+        } else if line.ends_with("PASS") || line.starts_with("ok  \t") {
+            has_ended = true;
+        }
+    }
+    if has_ended { Ok(()) } else { Err(INCOMPLETE) }
 }
 
 /// The lines read so far.
@@ -481,6 +525,47 @@ mod tests {
             "pkg: a\n--- FAIL: BenchmarkA-2\npkg: b\nBenchmarkA-2 \t 10 \t 3 ns/op\n",
             &[("a.BenchmarkA-2", ""), ("b.BenchmarkA-2", "ns/op=[3.0]")],
         );
+    }
+
+    #[test]
+    fn ends_of_packages_are_checked() {
+        let line = "pkg: a\nBenchmarkA-2 \t 10 \t 3 ns/op\n";
+        let named = "--- FAIL: BenchmarkB-2\n    x_test.go:5: boom\n";
+        for end in [
+            "PASS\n".to_owned(),
+            "PASS\nok  \ta\t1.2s\n".to_owned(),
+            "no line breakPASS\n".to_owned(),
+            "PASS\ncoverage: 1.0% of statements\nok  \ta\t1.2s\n".to_owned(),
+            format!("{named}FAIL\n"),
+            format!("{named}FAIL\nexit status 1\nFAIL\ta\t0.1s\nFAIL\n"),
+            format!(
+                "{named}FAIL\nFAIL\ta\t0.1s\npkg: b\nBenchmarkC \t 10 \t 3 ns/op\nPASS\nok  \tb\t0.1s\nFAIL\n"
+            ),
+        ] {
+            let benches = parse_complete(&format!("{line}{end}")).unwrap();
+            assert!(!benches.is_empty(), "{end}");
+        }
+        let no_pass = "no line PASS after its benchmarks, so that it is incomplete";
+        let unnamed = "names no benchmark that failed";
+        for (end, expected) in [
+            ("".to_owned(), no_pass),
+            ("panic: runtime error\n\ngoroutine 1 [running]:\n".to_owned(), no_pass),
+            ("panic: x\nexit status 2\nFAIL\ta\t0.1s\nFAIL\n".to_owned(), no_pass),
+            ("pkg: b\nBenchmarkA-2 \t 10 \t 3 ns/op\nPASS\n".to_owned(), no_pass),
+            (named.to_owned(), no_pass),
+            ("FAIL\n".to_owned(), unnamed),
+            ("PASS\nok  \ta\t1.2s\nFAIL\tb [build failed]\nFAIL\n".to_owned(), unnamed),
+            ("--- FAIL: TestA\nFAIL\n".to_owned(), unnamed),
+            (
+                format!("{named}FAIL\nFAIL\ta\t0.1s\npkg: b\nBenchmarkC \t 10 \t 3 ns/op\nFAIL\n"),
+                unnamed,
+            ),
+        ] {
+            let error = parse_complete(&format!("{line}{end}")).unwrap_err().to_string();
+            assert!(error.ends_with(expected), "{end}: {error}");
+        }
+        assert_eq!(parse_complete("testing: warning: no tests to run\n").unwrap(), []);
+        assert!(parse_complete(include_str!("fixtures/go.txt")).is_ok());
     }
 
     #[test]

@@ -58,16 +58,39 @@ fn name_filters(names: &[&str]) -> Vec<String> {
     ["--exact".to_owned()].into_iter().chain(names).collect()
 }
 
+/// Start of the last line of a harness.
+const RESULT: &str = "test result: ";
+
 /// Parses the benchmarks of a run.
+///
+/// # Errors
+///
+/// Returns an error if a time is not a number, or if the run did not end as its first line promises.
+/// The exit code states the same, but a wrapper can hide it. Criterion and others print only the
+/// lines of benchmarks.
 fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
-    let mut benches = Vec::new();
+    const INCOMPLETE: BenchOutputError =
+        BenchOutputError::Incomplete { end: "line `test result: …`" };
+    let mut benches: Vec<BenchSamples> = Vec::new();
     let mut pending = None;
+    // Place of the first benchmark of this harness, and whether its last line is missing.
+    let (mut first, mut is_open) = (0, false);
     for line in text.lines() {
         let mut rest = line;
         if let Some(NamedLine { name, rest: result }) = find_name(line) {
             benches.extend(pending.take().map(without_number));
             pending = Some(name);
             rest = result;
+        }
+        if let Some((_, result)) = line.split_once(RESULT) {
+            benches.extend(pending.take().map(without_number));
+            check_result(result, &benches[first..])?;
+            (first, is_open) = (benches.len(), false);
+        } else if is_heading(line) {
+            if is_open {
+                return Err(INCOMPLETE);
+            }
+            (first, is_open) = (benches.len(), true);
         }
         let Some(name) = pending else { continue };
         if let Some((_, figures)) = rest.rsplit_once("bench:") {
@@ -77,12 +100,47 @@ fn parse(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
             pending = None;
         } else if has_result(rest, &FAILED_RESULTS) {
             benches.extend(pending.take().map(failed));
-        } else if line.starts_with("test result: ") {
-            benches.extend(pending.take().map(without_number));
         }
     }
     benches.extend(pending.map(without_number));
-    Ok(benches)
+    if is_open { Err(INCOMPLETE) } else { Ok(benches) }
+}
+
+/// Returns whether a line is the first one of a harness: `running 3 tests`.
+fn is_heading(line: &str) -> bool {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let ["running", count, "test" | "tests", ..] = words[..] else { return false };
+    count.parse::<u64>().is_ok()
+}
+
+/// Checks that the last line of a harness counts the benchmarks that are listed. Those without a
+/// number were measured or failed, and lost their own line.
+fn check_result(result: &str, benches: &[BenchSamples]) -> Result<(), BenchOutputError> {
+    let words: Vec<&str> = result.split([' ', ';']).filter(|word| !word.is_empty()).collect();
+    let count = |noun: &str| {
+        let place = words.iter().position(|word| *word == noun)?;
+        words[place.checked_sub(1)?].parse::<u64>().ok()
+    };
+    let (Some(measured), Some(failed)) = (count("measured"), count("failed")) else {
+        return Ok(());
+    };
+    let listed = |is_kind: fn(&BenchSamples) -> bool| {
+        benches.iter().filter(|bench| is_kind(bench)).count() as u64
+    };
+    let with_number = listed(|bench| !bench.numbers.is_empty());
+    let named_failures = listed(|bench| bench.unmeasured.is_some());
+    let lost = benches.len() as u64 - with_number - named_failures;
+    if !(with_number..=with_number + lost).contains(&measured) {
+        let (counted, kind, listed) = (measured, "measured", with_number);
+        return Err(BenchOutputError::OtherCount { counted, kind, listed });
+    }
+    let has_failed = result.starts_with("FAILED");
+    match failed > named_failures + lost || has_failed && named_failures + lost == 0 {
+        true => {
+            Err(BenchOutputError::UnnamedFailure { line: format!("{RESULT}{}", result.trim()) })
+        }
+        false => Ok(()),
+    }
 }
 
 /// Returns whether the text behind a name has the result of what is not a benchmark, or was not run.
@@ -193,8 +251,7 @@ mod tests {
             "test a ... ignored, needs a GPU",
             "test a ... ignored, needs a GPU <0.001s>",
             "test a ... ok <0.125s>",
-            "running 3 tests",
-            "test result: ok. 0 passed",
+            "running 3 tests\ntest result: ok. 0 passed",
             "",
         ] {
             assert_eq!(parse(line).unwrap(), [], "{line}");
@@ -219,6 +276,54 @@ mod tests {
         for output in ["loading\n", "loading ", "test of x\n7 ns/iter\n"] {
             let text = format!("test a ... {output}{figures}nexttest b ... {figures}");
             assert_eq!(parse(&text).unwrap(), [bench("a", 1234.0), bench("b", 1234.0)], "{text}");
+        }
+    }
+
+    #[test]
+    fn results_of_harnesses_are_checked() {
+        let figures = "bench: 1 ns/iter (+/- 0)";
+        let suite = |line: &str, result: &str| {
+            format!("\nrunning 2 tests\ntest a ... {figures}\n{line}\n\n{result}\n")
+        };
+        let counts = |passed: u64, failed: u64, measured: u64| {
+            format!(
+                "{passed} passed; {failed} failed; 0 ignored; {measured} measured; 0 filtered out"
+            )
+        };
+        let result = |status: &str, failed: u64, measured: u64| {
+            format!("test result: {status}. {}; finished in 1s", counts(0, failed, measured))
+        };
+        let b = format!("test b ... {figures}");
+        for text in [
+            suite(&b, &result("ok", 0, 2)),
+            suite(&b, "test result: ok. 0 passed; 0 failed; 0 ignored; 2 measured"),
+            suite(&b, &format!("output{}", result("ok", 0, 2))),
+            suite("test b ... FAILED", &result("FAILED", 1, 1)),
+            suite("test b ... ok", &format!("test result: ok. {}", counts(1, 0, 1))),
+            // The line of a benchmark is lost in its output.
+            suite("test b ... lost", &result("ok", 0, 2)),
+            suite("test b ... lost", &result("FAILED", 1, 1)),
+            suite(&b, &result("ok", 0, 2)).repeat(2),
+            // Other programs print only these lines.
+            b.clone(),
+        ] {
+            assert!(parse(&text).is_ok(), "{text}: {:?}", parse(&text));
+        }
+        let incomplete = "its output has no line `test result: …`, so that it is incomplete";
+        for (text, expected) in [
+            (suite(&b, ""), incomplete),
+            (suite(&b, "") + &suite(&b, &result("ok", 0, 2)), incomplete),
+            (
+                suite(&b, &result("ok", 0, 3)),
+                "its last line counts 3 measured benchmarks, and 2 are listed",
+            ),
+            (suite(&b, &result("ok", 0, 1)), "counts 1 measured benchmarks, and 2 are listed"),
+            (suite(&b, &result("FAILED", 1, 2)), "names no benchmark that failed"),
+            (suite(&b, &result("FAILED", 0, 2)), "names no benchmark that failed"),
+            (suite("test b ... FAILED", &result("FAILED", 2, 1)), "names no benchmark that failed"),
+        ] {
+            let error = parse(&text).unwrap_err().to_string();
+            assert!(error.ends_with(expected), "{text}: {error}");
         }
     }
 
