@@ -3,7 +3,7 @@
 use cli::terminal;
 use cli::words::pluralize;
 use engine::measure::metric::ProgramMetric;
-use files::gate::verdict::{RunMetric, SameProgram, UnjudgedBench};
+use files::gate::verdict::{RunMetric, SameProgram, UnjudgedBench, UnjudgedReason};
 use files::report::Warning;
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{NumberVerdict, Outcome, Reason};
@@ -111,21 +111,53 @@ impl MetricPlan {
         })
     }
 
-    /// Returns whether the values of a metric say nothing, because all of them are zero.
-    pub fn is_unresolved(metric: &ProgramMetric, values: &PairValues) -> bool {
-        let is_zero = values.iter().flat_map(Sides::iter).all(|value| *value == 0.0);
-        !metric.counts_from_zero() && !values.is_empty() && is_zero
+    /// Returns the sides whose median prevents a judgement, because it is zero and not exact. A time
+    /// of zero is below what its clock can resolve, or the code was removed. A figure of the benchmark
+    /// can be zero on one side.
+    pub fn unresolved_sides(metric: &ProgramMetric, values: &PairValues) -> Sides<bool> {
+        let zeros = Sides {
+            base: has_zero_median(values.iter().map(|pair| pair.base)),
+            candidate: has_zero_median(values.iter().map(|pair| pair.candidate)),
+        };
+        let is_both = zeros.base && zeros.candidate;
+        match !metric.counts_from_zero() && (is_both || metric.is_time()) {
+            true => zeros,
+            false => Sides { base: false, candidate: false },
+        }
     }
 
-    /// Removes the metrics whose values are all zero, and returns their names.
-    pub fn remove_zeros(&self, metrics: &mut Vec<RunMetric>) -> Vec<String> {
-        let mut planned = self.metrics.iter();
-        let is_zero = |metric: &mut RunMetric| {
-            let planned = planned.next().expect("there is a plan for each metric");
+    /// Returns whether the values of a metric cannot be judged, because the median of a side is zero.
+    pub fn is_unresolved(metric: &ProgramMetric, values: &PairValues) -> bool {
+        Self::unresolved_sides(metric, values).iter().any(|is_zero| *is_zero)
+    }
+
+    /// Removes the metrics that cannot be judged because of their zeros, and returns them as
+    /// benchmarks that are not judged.
+    pub fn remove_zeros(&self, metrics: &mut Vec<RunMetric>) -> Vec<UnjudgedBench> {
+        let mut unjudged = Vec::new();
+        let mut resolved = Vec::new();
+        for (metric, planned) in metrics.drain(..).zip(&self.metrics) {
             let values: PairValues = metric.values.iter().map(|&pair| pair.into()).collect();
-            Self::is_unresolved(planned, &values)
-        };
-        metrics.extract_if(.., is_zero).map(|metric| metric.name).collect()
+            let side = match Self::unresolved_sides(planned, &values) {
+                Sides { base: false, candidate: false } => {
+                    resolved.push(metric);
+                    continue;
+                }
+                Sides { base: true, candidate: true } => None,
+                Sides { base: true, .. } => Some("a".to_owned()),
+                Sides { candidate: true, .. } => Some("b".to_owned()),
+            };
+            unjudged.push(UnjudgedBench {
+                name: metric.name,
+                reason: UnjudgedReason::Zero,
+                side,
+                numbers: Vec::new(),
+                message: None,
+                allowed: false,
+            });
+        }
+        *metrics = resolved;
+        unjudged
     }
 
     /// Returns the metrics for the verdict.
@@ -148,6 +180,13 @@ impl MetricPlan {
         });
         metrics.collect()
     }
+}
+
+/// Returns whether half of the values or more are zero.
+fn has_zero_median(values: impl ExactSizeIterator<Item = f64>) -> bool {
+    let count = values.len();
+    let zeros = values.filter(|value| *value == 0.0).count();
+    zeros > 0 && zeros * 2 >= count
 }
 
 /// Shows a median of zero, whose place another value took in the computation. Nothing has a ratio to

@@ -28,7 +28,7 @@ use engine::measure::metric::ProgramMetric;
 use engine::measure::metric_spec::{BenchSpec, MetricSpec};
 use engine::scenario::draw_seed;
 use files::gate::calibration::runs::RunCalibration;
-use files::gate::verdict::{RunsVerdict, SameProgram, UnjudgedBench, UnjudgedReason};
+use files::gate::verdict::{RunsVerdict, SameProgram};
 use jitterstat::gate::decision::{ALPHA, Outcome, Reason};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
@@ -358,16 +358,9 @@ impl RunComparison {
         let is_last = plan.is_screen || pairs == plan.last_look();
         let mut metrics = looks.metrics(&runs.values, is_last);
         gate.verdict.warnings.extend(plan.steadier_metric(&runs.values, &metrics));
-        for name in plan.remove_zeros(&mut metrics) {
-            let allowed = self.allows_unjudged(&name);
-            unjudged.push(UnjudgedBench {
-                name,
-                reason: UnjudgedReason::Zero,
-                side: None,
-                numbers: Vec::new(),
-                message: None,
-                allowed,
-            });
+        for mut bench in plan.remove_zeros(&mut metrics) {
+            bench.allowed = self.allows_unjudged(&bench.name);
+            unjudged.push(bench);
         }
         let is_complete = !metrics.is_empty() && unjudged.iter().all(|bench| bench.allowed);
         let (outcome, reason) = match looks.outcome() {

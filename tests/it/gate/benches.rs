@@ -203,7 +203,7 @@ fn times_of_zero_are_not_judged() {
     };
     let gate = ScriptPair::new(&suite("5"), &suite("5")).gate(&["--metric", "go"]).exits(0);
     assert_eq!(outcomes(runs(&gate)), [("BenchmarkA", 5.0, 5.0, Outcome::Pass)]);
-    assert_eq!(unjudged(&gate), ["BenchmarkB: all its values are zero"]);
+    assert_eq!(unjudged(&gate), ["BenchmarkB: its median is zero"]);
     assert_eq!(gate.verdict().reason, Some(Reason::NotJudged));
     // Small values are no zeros.
     let gate = ScriptPair::new(&suite("0.0000001"), &suite("0.0000002"))
@@ -215,7 +215,7 @@ fn times_of_zero_are_not_judged() {
         .exits(0);
     assert_eq!((runs(&gate).metrics.len(), gate.verdict().verdict), (0, Outcome::Inconclusive));
     let sentence = gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let reason = "inconclusive: nothing could be judged: BenchmarkA (all its values are zero), BenchmarkB (all its values are zero); \
+    let reason = "inconclusive: nothing could be judged: BenchmarkA (its median is zero), BenchmarkB (its median is zero); \
                   the runs ended early";
     assert!(sentence.contains(reason) && !sentence.contains("--allow-unjudged"), "{sentence}");
 }
@@ -224,19 +224,174 @@ fn times_of_zero_are_not_judged() {
 fn unjudged_benches_are_in_all_formats() {
     let pair = criterion_pair("bench sum 400; bench old 5", "bench sum 400");
     let verdict = pair.gate(&["--metric", "criterion"]).exits(0);
+    let allowed = pair.gate(&["--metric", "criterion", "--allow-unjudged", "old"]).exits(0);
     for (format, expected) in [
         ("table", "old         only A has it"),
         ("markdown", "| old | only A has it |"),
         ("html", "<th scope=\"row\">old</th>"),
         ("junit", "name=\"old\"><skipped message=\"not judged: only A has it\"/>"),
-        ("sarif", "old: not judged: only A has it"),
+        ("sarif", "old: not judged: only A has it\""),
         ("json", "\"reason\": \"one-side\""),
     ] {
-        let file = verdict.ran.path("verdict.json");
-        let ran =
-            Osjitter::new(["report", file.to_str().unwrap(), "--format", format]).run().exits(0);
-        assert!(ran.stdout.contains(expected), "{format}: {}", ran.stdout);
+        let rendered = |gate: &Gate| {
+            let file = gate.ran.path("verdict.json");
+            let report = ["report", file.to_str().unwrap(), "--format", format];
+            Osjitter::new(report).run().exits(0).stdout
+        };
+        let text = rendered(&verdict);
+        assert!(text.contains(expected) && !text.contains("(allowed)"), "{format}: {text}");
+        let text = rendered(&allowed);
+        let expected =
+            if format == "json" { "\"allowed\": true" } else { "only A has it (allowed)" };
+        assert!(text.contains(expected), "{format}: {text}");
     }
+}
+
+/// Returns lines in which a benchmark of each harness takes this many nanoseconds.
+fn timed_suites(ns: &str) -> [(&'static str, String); 4] {
+    let heading = "s   fastest  │ slowest │ median │ mean │ samples │ iters";
+    let divan = format!(
+        "{heading}\n├─ a  9 ns │ 9 ns │ 9 ns │ 9 ns │ 9 │ 9\n╰─ b  0 ns │ 9 ns │ {ns} ns │ 9 ns │ 9 │ 9"
+    );
+    let hyperfine = format!(
+        r#"{{"results":[{{"command":"a","times":[0.5]}},{{"command":"b","times":[{ns}]}}]}}"#
+    );
+    [
+        ("go", go(&["BenchmarkA  9  9 ns/op", &format!("BenchmarkB  9  {ns} ns/op")])),
+        (
+            "libtest",
+            format!("echo 'test a ... bench: 9 ns/iter'; echo 'test b ... bench: {ns} ns/iter'"),
+        ),
+        ("divan", format!("cat <<'END'\n{divan}\nEND\n")),
+        ("hyperfine", format!("echo '{hyperfine}'")),
+    ]
+}
+
+#[test]
+fn zeros_on_one_side_stay_unjudged() {
+    for (base, candidate, reason) in
+        [("200", "0", "in B, its median is zero"), ("0", "200", "in A, its median is zero")]
+    {
+        for ((harness, a), (_, b)) in timed_suites(base).into_iter().zip(timed_suites(candidate)) {
+            let gate = ScriptPair::new(&a, &b).gate(&["--metric", harness]).exits(0);
+            assert_eq!(gate.verdict().reason, Some(Reason::NotJudged), "{}", gate.ran.stdout);
+            let expected = if harness == "go" { "BenchmarkB" } else { "b" };
+            let found: Vec<String> =
+                unjudged(&gate).iter().map(|text| text.replace("s::", "")).collect();
+            assert_eq!(found, [format!("{expected}: {reason}")], "{harness}");
+            assert_eq!(runs(&gate).metrics.len(), 1, "{harness}");
+        }
+    }
+}
+
+#[test]
+fn few_other_values_are_no_judgement() {
+    // Each side counts its own runs.
+    let suite = |side: &str, times: &str| {
+        let counted = COUNTED.replace("/n\"", &format!("/runs-of-{side}\""));
+        let lines = go(&["BenchmarkA    1000    5 ns/op", "BenchmarkB    1000    $ns ns/op"]);
+        format!("{counted}{times}\n{}", lines.replace("<<'END'", "<<END"))
+    };
+    let base = suite("a", "ns=0; [ $((n % 8)) != 7 ] || ns=2000");
+    let candidate = suite("b", "ns=0; [ $((n % 3)) != 2 ] || ns=200000");
+    let gate = ScriptPair::new(&base, &candidate).gate(&["--metric", "go"]).exits(0);
+    assert_eq!(unjudged(&gate), ["BenchmarkB: its median is zero"]);
+    assert_eq!(gate.verdict().reason, Some(Reason::NotJudged));
+    // A few zeros do not hide the other values.
+    let few = |side: &str| suite(side, "ns=200; [ $((n % 8)) != 7 ] || ns=0");
+    let gate = ScriptPair::new(&few("a"), &few("b")).gate(&["--metric", "go"]).exits(0);
+    assert_eq!(unjudged(&gate), Vec::<String>::new());
+}
+
+#[test]
+fn figures_of_zero_are_judged() {
+    let suite = |misses: &str, wait: &str| {
+        go(&[&format!("BenchmarkA  9  9 ns/op  {misses} misses/op  {wait} p99-ns")])
+    };
+    let metrics = ["--metric", "go.misses/op", "--metric", "go.p99-ns"];
+    let gate = ScriptPair::new(&suite("0", "7"), &suite("3", "0")).gate(&metrics).exits(1);
+    let regressed = ("BenchmarkA:misses/op", 0.0, 3.0, Outcome::Regressed);
+    assert_eq!(outcomes(runs(&gate)), [regressed]);
+    assert_eq!(unjudged(&gate), ["BenchmarkA:p99-ns: in B, its median is zero"]);
+}
+
+/// A wrapper hides the exit code, so only the output shows that a program ended early.
+#[test]
+fn incomplete_output_is_refused() {
+    let go_line = "printf 'pkg: x\\nBenchmarkA-2\\t9\\t9 ns/op\\n'";
+    let no_pass = "its output has no line PASS after its benchmarks";
+    let libtest = "echo 'running 2 tests'; echo 'test a ... bench: 9 ns/iter'";
+    let divan = "printf 's   fastest  │ slowest │ median │ mean │ samples │ iters\\n├─ a  9 ns │ 9 ns │ 9 ns │ 9 ns │ 9 │ 9\\n'";
+    for (harness, script, says) in [
+        ("go", go_line.to_owned(), no_pass),
+        ("go", format!("{go_line}; echo 'panic: boom'"), no_pass),
+        (
+            "go",
+            format!("{go_line}; echo FAIL"),
+            "ends with \"FAIL\", and names no benchmark that failed",
+        ),
+        ("libtest", libtest.to_owned(), "its output has no line `test result: …`"),
+        (
+            "libtest",
+            format!(
+                "{libtest}; echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored; 1 measured'"
+            ),
+            "names no benchmark that failed",
+        ),
+        (
+            "libtest",
+            format!("{libtest}; echo 'test result: ok. 0 passed; 0 failed; 0 ignored; 2 measured'"),
+            "counts 2 measured benchmarks, and 1 are listed",
+        ),
+        ("divan", divan.to_owned(), "its output has no last row of the table"),
+    ] {
+        ScriptPair::new(&script, &script).refuses(&["--metric", harness], says);
+    }
+    // A later run that is incomplete is no pass.
+    let later = format!("{COUNTED}{go_line}; [ $n -ge 10 ] || echo PASS");
+    let gate = ScriptPair::new(&later, &later).gate(&["--metric", "go"]).exits(4);
+    assert_eq!(gate.verdict().reason, Some(Reason::NotMeasured));
+}
+
+/// Defines a command that writes the files of pytest and its plugin to the paths in its options. The
+/// first argument is the outcome of the second test, and the second one its time.
+const PYTEST: &str = r#"suite() {
+    outcome=$1 time=$2
+    eval "set -- $PYTEST_ADDOPTS"
+    for option; do
+        case $option in
+        --benchmark-json=*) json=${option#*=} ;;
+        --junitxml=*) report=${option#*=} ;;
+        esac
+    done
+    printf '{"benchmarks":[{"fullname":"t.py::a","stats":{"data":[0.5]},"options":{"timer":"time"}},
+        {"fullname":"t.py::b","stats":{"data":[%s]},"options":{"timer":"time"}}]}' "$time" >"$json"
+    printf '<testsuites><testsuite><testcase classname="t" name="a" file="t.py"/>
+        <testcase classname="t" name="b" file="t.py">%s</testcase></testsuite></testsuites>' "$outcome" >"$report"
+}
+"#;
+
+#[test]
+fn failed_pytest_tests_are_not_judged() {
+    let suite = |outcome: &str, time: &str| format!("{PYTEST}suite '{outcome}' {time}");
+    let failure = r#"<failure message="wrong result"/>"#;
+    let planned = r#"<skipped type="pytest.xfail" message="wrong result"/>"#;
+    let skipped = r#"<skipped type="pytest.skip" message="no GPU"/>"#;
+    for (a, b, expected) in [
+        ("", failure, "t.py::b: in B, it failed: wrong result"),
+        (failure, failure, "t.py::b: it failed: wrong result"),
+        (planned, planned, "t.py::b: it failed: an expected failure: wrong result"),
+        ("", skipped, "t.py::b: only A has it"),
+    ] {
+        let pair = ScriptPair::new(&suite(a, "0.2"), &suite(b, "0.1"));
+        let gate = pair.gate(&["--metric", "pytest-benchmark"]).exits(0);
+        assert_eq!(unjudged(&gate), [expected]);
+        assert_eq!(gate.verdict().reason, Some(Reason::NotJudged));
+        assert_eq!(outcomes(runs(&gate)), [("t.py::a", 5e8, 5e8, Outcome::Pass)]);
+    }
+    let pair = ScriptPair::new(&suite("", "0.2"), &suite("", "0.1"));
+    let gate = pair.gate(&["--metric", "pytest-benchmark"]).exits(0);
+    assert_eq!(gate.verdict().verdict, Outcome::Improved);
 }
 
 #[test]

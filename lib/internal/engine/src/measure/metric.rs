@@ -356,6 +356,17 @@ impl ProgramMetric {
         matches!(&self.source, MetricSource::Bench { number, .. } if benches::is_count(number))
     }
 
+    /// Returns whether the metric is a time.
+    pub fn is_time(&self) -> bool {
+        match &self.source {
+            MetricSource::Wall | MetricSource::Cpu => true,
+            MetricSource::Bench { number, .. } => {
+                !self.higher_is_better && benches::is_time(number, &self.unit)
+            }
+            MetricSource::MaxRss | MetricSource::Instructions | MetricSource::Custom(..) => false,
+        }
+    }
+
     /// Returns the value of the metric in a run, which is at least zero.
     ///
     /// # Errors

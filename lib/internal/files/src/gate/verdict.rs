@@ -446,7 +446,7 @@ pub enum UnjudgedReason {
     InvalidNumber,
     /// The number has another unit or direction in each side.
     OtherUnit,
-    /// The number is zero in all runs of both sides, which is below what the harness can resolve.
+    /// Its median is zero, which is below what the harness can resolve.
     Zero,
 }
 
@@ -460,7 +460,7 @@ impl fmt::Display for UnjudgedReason {
             Self::OtherNumbers => "its harness reported only other numbers",
             Self::InvalidNumber => "its number is negative or not finite",
             Self::OtherUnit => "the sides have different units",
-            Self::Zero => "all its values are zero",
+            Self::Zero => "its median is zero",
         })
     }
 }

@@ -314,6 +314,34 @@ pub fn is_count(number: &str) -> bool {
     BenchFormat::ALL.iter().any(|format| format.harness().counts.contains(&number))
 }
 
+/// Returns whether a number of a benchmark, of which lower values are better, is a time.
+///
+/// The number that a harness judges by default is one, even if its unit is not known. A number that the
+/// benchmark adds is one by its unit, or by the end of its name: `p99-ns`, `wait_us`.
+pub fn is_time(number: &str, unit: &str) -> bool {
+    const TIME_UNITS: [&str; 12] = [
+        "ps",
+        "ns",
+        "us",
+        "µs",
+        "ms",
+        "s",
+        "sec",
+        "secs",
+        "seconds",
+        "nanoseconds",
+        "microseconds",
+        "milliseconds",
+    ];
+    let has_time_unit = |text: &str| {
+        let amount = text.split('/').next().unwrap_or(text);
+        let last = amount.rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or(amount);
+        TIME_UNITS.contains(&last)
+    };
+    let is_default = BenchFormat::ALL.iter().any(|format| format.default_number() == number);
+    is_default || has_time_unit(unit) || has_time_unit(number)
+}
+
 /// Reads a file that a program may have written. All writers have exited.
 fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, BenchOutputError> {
     path.exists().then(|| read_bounded(path)).transpose()
@@ -348,6 +376,27 @@ mod tests {
 
     fn completed(format: BenchFormat, filters: &[&str], command: &str) -> String {
         request(format, filters).add_arguments(&words(command)).join(" ")
+    }
+
+    #[test]
+    fn times_are_told_from_counts() {
+        for (number, unit) in [
+            ("ns/op", "ns"),
+            ("time", ""),
+            ("time", "J"),
+            ("score", "weeks/op"),
+            ("fastest", "ns"),
+            ("p99-ns", "p99-ns"),
+            ("p99-µs/op", "p99-µs/op"),
+            ("wait_us", ""),
+        ] {
+            assert!(is_time(number, unit), "{number} {unit}");
+        }
+        for (number, unit) in
+            [("misses/op", "misses/op"), ("allocs/op", "allocs/op"), ("B/op", "B/op"), ("ops", "")]
+        {
+            assert!(!is_time(number, unit), "{number} {unit}");
+        }
     }
 
     const SHORT_CRITERION: &str =
