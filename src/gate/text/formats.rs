@@ -79,8 +79,7 @@ pub(super) fn document(rendered: &RenderedVerdict, max_passes: usize) -> Documen
 fn unjudged_table(rows: &[UnjudgedRow]) -> Table {
     let mut table = Table::new(["not judged", "reason"], 1).with_words_last();
     for row in rows {
-        let allowed = if row.is_allowed { " (allowed)" } else { "" };
-        table.row([row.name.clone(), format!("{}{allowed}", row.explanation)]);
+        table.row([row.name.clone(), row.reason()]);
     }
     table
 }

@@ -61,7 +61,7 @@ fn format_case(row: &Row) -> String {
 
 fn format_unjudged(row: &UnjudgedRow) -> String {
     let (class, name) = (escape_attribute(&row.class), escape_attribute(&row.name));
-    let message = escape_attribute(&format!("not judged: {}", row.explanation));
+    let message = escape_attribute(&format!("not judged: {}", row.reason()));
     let tag = format!("  <testcase classname=\"osjitter.gate.{class}\" name=\"{name}\"");
     format!("{tag}><skipped message=\"{message}\"/></testcase>\n")
 }

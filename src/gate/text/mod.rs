@@ -75,6 +75,14 @@ pub struct UnjudgedRow {
     pub is_allowed: bool,
 }
 
+impl UnjudgedRow {
+    /// Returns the explanation, and whether the user allows it.
+    fn reason(&self) -> String {
+        let allowed = if self.is_allowed { " (allowed)" } else { "" };
+        format!("{}{allowed}", self.explanation)
+    }
+}
+
 /// The title of a section.
 pub enum Title {
     Sides(Sides<String>),

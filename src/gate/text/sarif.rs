@@ -105,7 +105,7 @@ fn unjudged_finding(row: &UnjudgedRow) -> Value {
     let index = RULES.iter().position(|rule| rule.id == UNJUDGED.id).unwrap_or_default();
     let kind = if row.is_allowed { "informational" } else { "open" };
     let name = format!("{}.{}", row.class, row.name);
-    finding(index, kind, &name, &format!("not judged: {}", row.explanation))
+    finding(index, kind, &name, &format!("not judged: {}", row.reason()))
 }
 
 fn finding(rule_index: usize, kind: &str, name: &str, detail: &str) -> Value {
