@@ -21,6 +21,7 @@ use files::gate::verdict::{LeftOverProcesses, RunPlan, UnjudgedBench, UnjudgedRe
 use jitterstat::gate::decision::{ALPHA, FLOOR_NS};
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::{Side, Sides};
+use jitterstat::series::Better;
 
 use crate::gate::args::{Tolerance, WholeRunArgs};
 use crate::gate::live_estimate::show_estimate;
@@ -267,12 +268,17 @@ impl Programs {
         let pairs = base.metrics.iter().filter(is_other);
         let mut pairs = pairs.zip(candidate.metrics.iter().filter(is_other));
         if let Some((a, b)) = pairs.find(|(a, b)| !is_same_metric(a, b)) {
+            let describe = |metric: &ProgramMetric| {
+                let better = if metric.higher_is_better { Better::Higher } else { Better::Lower };
+                match a.higher_is_better == b.higher_is_better {
+                    true => format!("{} in {}", metric.name, metric.unit),
+                    false => format!("{} in {} ({better} is better)", metric.name, metric.unit),
+                }
+            };
             return Err(usage!(
-                "the sides write different metrics: {} in {} and {} in {}",
-                a.name,
-                a.unit,
-                b.name,
-                b.unit
+                "the sides write different metrics: {} and {}",
+                describe(a),
+                describe(b)
             ));
         }
         let metrics = &candidate.metrics;

@@ -207,7 +207,9 @@ fn unjudged_row(bench: &UnjudgedBench, class: &str) -> UnjudgedRow {
 
 /// Suggests what would decide an inconclusive verdict: other numbers if all were zero, or more pairs.
 fn runs_advice(verdict: &RunsVerdict) -> Option<String> {
-    if verdict.verdict != Outcome::Inconclusive || verdict.pairs == 0 {
+    // More pairs do not help a gate that was interrupted, or whose program fails.
+    let is_cut = matches!(verdict.reason, Some(Reason::Interrupted | Reason::NotMeasured));
+    if verdict.verdict != Outcome::Inconclusive || verdict.pairs == 0 || is_cut {
         return None;
     }
     if verdict.metrics.is_empty() {

@@ -359,6 +359,18 @@ fn unsuitable_metrics_are_rejected() {
         (good, good, &["--metric", "x", "--allow-unjudged", "^"], "a part of a benchmark's name"),
         (good, "metric x us lower\\nx 5\\n", &["--metric", "x"], "x in ns and x in us"),
         (good, "metric x ns lower\\nx 5\\nx 5\\n", &["--metric", "x"], "different metrics"),
+        (
+            good,
+            "metric x ns higher\\nx 5\\n",
+            &["--metric", "x"],
+            "different metrics: x in ns (lower is better) and x in ns (higher is better)",
+        ),
+        (
+            good,
+            "metric x ns lower\\n",
+            &["--metric", "x"],
+            "it declares the metric \"x\" in OSJITTER_OUT, and writes no value of it; nothing",
+        ),
         (good, good, &["--metric", "x", "--metric", "x"], "--metric names x twice"),
         (
             good,
@@ -463,6 +475,10 @@ fn failing_run_keeps_earlier_pairs() {
             (true, 4, Some(Reason::NotMeasured))
         );
         assert!(found.metrics.iter().all(|m| m.judged.is_inconclusive() && m.values.len() == 4));
+        // More pairs would fail as well.
+        let sentence = gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let remedy = "remove the cause of the failure, and run it again";
+        assert!(sentence.contains(remedy) && !sentence.contains("--max-"), "{sentence}");
     }
 }
 
@@ -542,7 +558,15 @@ fn slow_runs_respect_the_time_limit() {
 fn unstartable_program_is_rejected() {
     let nope = Path::new("./nope").to_str().unwrap();
     let args = ["--base-cmd", "true", "--candidate-cmd", nope, "--metric", "wall"];
-    Gate::run(&args).refuses("cannot start ./nope");
+    Gate::run(&args).refuses("cannot start ./nope: there is no such program");
+    let directory = tempfile::tempdir().unwrap();
+    let args = ["--base-cmd", "true", "--candidate-cmd", directory.path().to_str().unwrap()];
+    Gate::run(&[&args[..], &["--metric", "wall"]].concat())
+        .refuses("its first word is a directory");
+    let file = directory.path().join("data");
+    std::fs::write(&file, "").unwrap();
+    let args = ["--base-cmd", "true", "--candidate-cmd", file.to_str().unwrap()];
+    Gate::run(&[&args[..], &["--metric", "wall"]].concat()).refuses("the file is not executable");
 }
 
 #[test]

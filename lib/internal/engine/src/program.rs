@@ -86,9 +86,12 @@ impl Program {
             return Ok(());
         }
         let command = self.text.clone();
-        Err(match word.is_file() && !is_name {
-            true => ProgramError::NotExecutable { command },
-            false => ProgramError::NotFound { command, hint: self.shell_hint() },
+        // The shell finds a name only in the directories of PATH.
+        let is_path = !is_name || word.is_dir();
+        Err(match std::fs::metadata(word) {
+            Ok(meta) if is_path && meta.is_dir() => ProgramError::Directory { command },
+            Ok(_) if is_path => ProgramError::NotExecutable { command },
+            _ => ProgramError::NotFound { command, hint: self.shell_hint() },
         })
     }
 

@@ -25,6 +25,8 @@ pub enum ProgramError {
     InvalidName { name: String, max_chars: usize },
     #[error("cannot start {command}: the file is not executable")]
     NotExecutable { command: String },
+    #[error("cannot start {command}: its first word is a directory")]
+    Directory { command: String },
     #[error("cannot start {command}: there is no such program{}", format_hint(.hint.as_ref()))]
     NotFound { command: String, hint: Option<ShellHint> },
 }

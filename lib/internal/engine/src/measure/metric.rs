@@ -311,8 +311,10 @@ impl RunValues {
     }
 
     fn custom(&self, name: &str) -> Result<&Metric, MetricError> {
-        let found =
-            self.custom.iter().find(|metric| metric.name == name && metric.samples.count() > 0);
+        let found = self.custom.iter().find(|metric| metric.name == name);
+        if found.is_some_and(|metric| metric.samples.count() == 0) {
+            return Err(MetricError::NoValue { name: name.to_owned() });
+        }
         found.ok_or_else(|| MetricError::MissingMetric {
             name: name.to_owned(),
             written: self.custom.iter().map(|metric| metric.name.clone()).collect(),
@@ -410,6 +412,7 @@ impl ProgramMetric {
             unit: unit.to_owned(),
             better,
             first_unit: self.unit.clone(),
+            first_better: if self.higher_is_better { Better::Higher } else { Better::Lower },
         })
     }
 }
@@ -518,7 +521,7 @@ mod tests {
             (vec![bench("a/1", &[])], "a run has no number \"time\" of the benchmark \"a/1\""),
             (
                 vec![bench("a/1", &[joules])],
-                "a/1 is in J, lower is better; in the first run it was in ns",
+                "a/1 is in J, lower is better; in the first run it was in ns, lower was better",
             ),
             (vec![bench("a/1", &[invalid])], "\"a/1\" is negative or not finite in a run"),
         ] {
@@ -572,10 +575,10 @@ mod tests {
     fn incomparable_runs_are_errors() {
         let first = run_values("metric x ns lower\nx 1\nx 2\nx 3\nmetric y ns lower\n");
         let missing = |name| resolve_metrics(&specs(&[name]), &first).unwrap_err().to_string();
-        assert!(
-            missing("z").contains("no metric \"z\"")
-                && missing("z").contains("x, y")
-                && missing("y").contains("\"y\"")
+        assert!(missing("z").contains("no metric \"z\"") && missing("z").contains("x, y"));
+        assert_eq!(
+            missing("y"),
+            "it declares the metric \"y\" in OSJITTER_OUT, and writes no value of it"
         );
         assert!(MetricSpec::parse("x:p98").is_err() && MetricSpec::parse("").is_err());
         let x = &resolve_metrics(&specs(&["x"]), &first).unwrap().metrics[0];

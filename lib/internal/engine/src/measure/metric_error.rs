@@ -53,12 +53,20 @@ pub enum MetricError {
         known: Vec<&'static str>,
     },
     /// The metric is not comparable with that of the first run.
-    #[error("{name} is in {unit}, {better} is better; in the first run it was in {first_unit}")]
-    OtherUnit { name: String, unit: String, better: Better, first_unit: String },
+    #[error(
+        "{name} is in {unit}, {better} is better; in the first run it was in {first_unit}, {first_better} was better"
+    )]
+    OtherUnit {
+        name: String,
+        unit: String,
+        better: Better,
+        first_unit: String,
+        first_better: Better,
+    },
     /// The program wrote many more or fewer values than in the first run.
     #[error("it wrote {count} values of {name}, and {first_count} in the first run")]
     OtherCount { name: String, count: u64, first_count: u64 },
-    #[error("{name} has no value")]
+    #[error("it declares the metric {name:?} in {}, and writes no value of it", series::ENV_OUT)]
     NoValue { name: String },
 }
 
