@@ -214,6 +214,10 @@ fn value_range(
     if lower > upper {
         return Err(ImportReason::ReversedRange { min_ns: lower, max_ns: upper }.into());
     }
+    if let Some((bin_ns, _)) = bins.last().filter(|(value, _)| above > 0 && upper <= *value) {
+        let (bin_ns, max_ns) = (*bin_ns, upper);
+        return Err(ImportReason::OverflowBelowBins { above, bin_ns, max_ns }.into());
+    }
     Ok(Interval { lower, upper })
 }
 

@@ -60,6 +60,8 @@ pub enum ImportReason {
     ImpossibleReport(#[source] Box<Invalid>),
     #[error("it was cut off before {before}")]
     CutOff { before: &'static str },
+    #[error("a second run begins in line {line}: expected one run, so give each a file of its own")]
+    SecondRun { line: usize },
 
     // Figures and bins.
     #[error("{entry}: {count} entries, expected at most {MAX_SUBJECTS}")]
@@ -81,6 +83,10 @@ pub enum ImportReason {
     ValuesOutsideRange { bin_ns: i64, min_ns: i64, max_ns: i64 },
     #[error("the minimum {min_ns} ns is above the maximum {max_ns} ns")]
     ReversedRange { min_ns: i64, max_ns: i64 },
+    #[error(
+        "{above} values are above the last bin, {bin_ns} ns, but the stated maximum is {max_ns} ns"
+    )]
+    OverflowBelowBins { above: u64, bin_ns: i64, max_ns: i64 },
 
     // Lines and tables.
     #[error("invalid row in line {line}: {text:?}")]
@@ -129,6 +135,8 @@ pub enum ImportReason {
     MissingBuckets,
     #[error("the line \"count:\" is missing")]
     MissingCountLine,
+    #[error("{above} samples are above the last bucket, {bucket}, but the maximum is {max}")]
+    OverflowBelowBuckets { above: u64, bucket: u64, max: u64 },
     #[error(
         "every sample is above the last bucket, and rtla did not print how many; run it with a larger -E"
     )]

@@ -31,6 +31,16 @@ fn unmarked(line: &str) -> &str {
     line.trim_start_matches('#').trim_start()
 }
 
+/// Whether a line has the figures of the columns.
+fn is_figure_line(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let is_figure = words.next().is_some_and(|word| matches!(word, "count:" | "max:"));
+    let mut values = words.peekable();
+    is_figure
+        && values.peek().is_some()
+        && values.all(|word| word == "-" || word.parse::<u64>().is_ok())
+}
+
 /// A program of rtla.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Program {
@@ -99,7 +109,7 @@ impl CpuColumn {
     }
 
     /// Returns the buckets and the figures below them; `None` if no sample was taken.
-    fn values(&self, unit_ns: u64) -> Result<Option<BinnedValues>> {
+    fn values(&self, last_bucket: Option<u64>, unit_ns: u64) -> Result<Option<BinnedValues>> {
         let min = self.min.unwrap_or(0);
         // A bucket of several steps may begin below the smallest value in it.
         let mut buckets = self.buckets.iter().map(|&(from, n)| (from.max(min), n));
@@ -107,9 +117,29 @@ impl CpuColumn {
         let in_buckets: u64 = raw.0.values().sum();
         let count = self.count.or_else(|| in_buckets.checked_add(self.over?));
         let count = count.ok_or(ImportReason::MissingCountLine)?;
+        self.check_figures(in_buckets, count, last_bucket)?;
         let stated =
             StatedFigures { count: Some(count), min: self.min, max: self.max, mean: self.avg };
         BinnedValues::new(&raw, &stated, unit_ns)
+    }
+
+    /// Checks that the figures below the buckets are complete and agree with them. `last_bucket` is
+    /// the last one of all columns.
+    fn check_figures(&self, in_buckets: u64, count: u64, last_bucket: Option<u64>) -> Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        // The line of the maximum is the last one.
+        let max = self.max.ok_or(ImportReason::MissingFigure { figure: "maximum" })?;
+        let sum = in_buckets.saturating_add(self.over.unwrap_or(count.saturating_sub(in_buckets)));
+        if sum != count {
+            return Err(ImportReason::WrongCount { in_bins: sum, stated: count }.into());
+        }
+        let Some(bucket) = last_bucket.filter(|&bucket| sum > in_buckets && max <= bucket) else {
+            return Ok(());
+        };
+        let above = sum - in_buckets;
+        Err(ImportReason::OverflowBelowBuckets { above, bucket, max }.into())
     }
 }
 
@@ -121,6 +151,8 @@ struct Table {
     /// Whether the heads of the columns were read.
     has_heads: bool,
     columns: Vec<CpuColumn>,
+    /// The largest bucket that has a row.
+    last_bucket: Option<u64>,
     /// Whether the last row of buckets was read.
     has_rows: bool,
     /// Whether the figures are complete.
@@ -130,6 +162,12 @@ struct Table {
 impl Table {
     /// Adds a line of the table.
     fn add(&mut self, n: usize, line: &str) -> Result<()> {
+        if self.begins_second_run(line) {
+            return Err(ImportReason::SecondRun { line: n }.into());
+        }
+        if self.has_ended {
+            return Ok(());
+        }
         let words: Vec<&str> = unmarked(line).split_whitespace().collect();
         let Some((&first, values)) = words.split_first() else { return Ok(()) };
         match first {
@@ -152,6 +190,14 @@ impl Table {
         Ok(())
     }
 
+    /// Returns whether a line is one of another table. Its title may be missing.
+    fn begins_second_run(&self, line: &str) -> bool {
+        let first = unmarked(line).split_whitespace().next();
+        is_title(line)
+            || self.has_heads && first == Some("Index")
+            || self.has_ended && first == Some("over:")
+    }
+
     fn add_heads(&mut self, n: usize, line: &str, heads: &[&str]) -> Result<()> {
         check_count("column", heads.len())?;
         let columns = heads.iter().map(|head| CpuColumn::parse(self.program.name(), head));
@@ -169,6 +215,7 @@ impl Table {
         let counts: Option<Vec<u64>> = counts.iter().map(|count| count.parse().ok()).collect();
         let invalid = || ImportReason::InvalidRow { line: n, text: line.to_owned() };
         let counts = counts.filter(|_| is_complete).ok_or_else(invalid)?;
+        self.last_bucket = self.last_bucket.max(Some(bucket));
         for (column, count) in self.columns.iter_mut().zip(counts) {
             if count > 0 {
                 column.buckets.push((bucket, count));
@@ -194,7 +241,15 @@ impl Table {
 
 pub(super) fn read(text: &str) -> Result<Report> {
     let mut lines = (1..).zip(text.lines().map(str::trim));
-    let title = lines.find(|(_, line)| is_title(line));
+    let mut has_figures = false;
+    let title = lines.by_ref().find(|(_, line)| {
+        has_figures |= is_figure_line(line);
+        is_title(line)
+    });
+    // The end of a run, whose title is missing.
+    if let Some((line, _)) = title.filter(|_| has_figures) {
+        return Err(ImportReason::SecondRun { line }.into());
+    }
     let program = title.and_then(|(_, line)| Program::parse(line));
     let program = program.ok_or(ImportReason::UnknownTitle)?;
     let mut table = Table {
@@ -203,14 +258,12 @@ pub(super) fn read(text: &str) -> Result<Report> {
         duration_ns: None,
         has_heads: false,
         columns: Vec::new(),
+        last_bucket: None,
         has_rows: false,
         has_ended: false,
     };
     for (n, line) in lines {
         table.add(n, line)?;
-        if table.has_ended {
-            break;
-        }
     }
     table.into_report()
 }
@@ -246,7 +299,7 @@ impl Table {
         self.check_printed()?;
         for column in self.columns {
             let values = column
-                .values(unit_ns)
+                .values(self.last_bucket, unit_ns)
                 .map_err(|e| e.at(ImportPlace::Subject(column.id.clone())))?;
             let mut subject = subject(column.id, &column.name, None);
             subject.cpu = Some(column.cpu);
@@ -364,6 +417,22 @@ mod tests {
     }
 
     #[test]
+    fn second_run_is_rejected() {
+        let (head, figures) = TIMERLAT.split_once("over:").unwrap();
+        let (_, untitled) = TIMERLAT.split_once("Index").unwrap();
+        for text in [
+            format!("{TIMERLAT}{TIMERLAT}"),
+            format!("{TIMERLAT}Index{untitled}"),
+            format!("{TIMERLAT}over:{figures}"),
+            format!("{head}{TIMERLAT}"),
+            format!("over:{figures}{TIMERLAT}"),
+        ] {
+            let error = read(&text).unwrap_err().to_string();
+            assert!(error.contains("a second run begins in line "), "{error}");
+        }
+    }
+
+    #[test]
     fn errors_name_the_line() {
         for (from, to, says) in [
             ("timerlat histogram", "hwnoise top", "neither timerlat nor osnoise"),
@@ -373,6 +442,7 @@ mod tests {
             ("Index", "IRQ-000", "without --no-index"),
             ("max: 2 310", "max: 2 -", "the maximum is missing"),
             ("count: 12000", "count: 12", "but the stated count is 12"),
+            ("max: 2 310", "max: 2 9", "above the last bucket, 9, but the maximum is 9"),
             ("310 330 5 9", "310 330 5 1", "outside of the stated minimum"),
         ] {
             assert!(TIMERLAT.contains(from), "{from}");
