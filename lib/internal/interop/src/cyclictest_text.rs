@@ -5,7 +5,7 @@
 //! the sum of all threads. The text does not state the command line. Its unit follows only from the
 //! width of the columns in the lines of the threads, which is larger with `-N`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use files::report::{Report, Warning};
 
@@ -18,14 +18,11 @@ use crate::imported::{
 };
 use crate::unit::Unit;
 
+/// Beginning of the first line of most runs, behind the mark of a comment.
+const START: &str = "/dev/cpu_dma_latency set to";
 /// Beginnings of lines that only cyclictest prints, behind the mark of a comment.
-const BEGINNINGS: [&str; 5] = [
-    "/dev/cpu_dma_latency set to",
-    "Min Latencies:",
-    "Avg Latencies:",
-    "Max Latencies:",
-    "Histogram Overflow",
-];
+const BEGINNINGS: [&str; 5] =
+    [START, "Min Latencies:", "Avg Latencies:", "Max Latencies:", "Histogram Overflow"];
 /// The line before the rows of a histogram, behind the mark of a comment.
 const TITLE: &str = "Histogram";
 
@@ -49,14 +46,15 @@ pub(super) fn is_line(line: &str, next: &str) -> bool {
 /// A line of `-v`: the value of a cycle of a thread.
 struct ValueLine {
     thread: u64,
+    cycle: u64,
     value: u64,
 }
 
 impl ValueLine {
     /// Parses a line such as `       0:      17:       4`, perhaps with a count of interrupts.
     fn parse(line: &str) -> Option<Self> {
-        let (thread, value) = Self::columns(line)?;
-        Some(Self { thread, value: value.parse().ok()? })
+        let (thread, cycle, value) = Self::columns(line)?;
+        Some(Self { thread, cycle, value: value.parse().ok()? })
     }
 
     /// Returns whether a line has a value, even if it is not possible.
@@ -64,36 +62,47 @@ impl ValueLine {
         Self::columns(line).is_some()
     }
 
-    /// Returns the thread and the text of the value. The width of the columns distinguishes the line
-    /// from a time of the day.
-    fn columns(line: &str) -> Option<(u64, &str)> {
+    /// Returns the thread, the cycle and the text of the value. The width of the columns distinguishes
+    /// the line from a time of the day.
+    fn columns(line: &str) -> Option<(u64, u64, &str)> {
         const WIDTH: usize = 8;
         let (thread, rest) = line.split_once(':')?;
         let (cycle, value) = rest.split_once(':')?;
-        if cycle.len() < WIDTH || value.len() < WIDTH || cycle.trim().parse::<u64>().is_err() {
+        if cycle.len() < WIDTH || value.len() < WIDTH {
             return None;
         }
-        Some((thread.trim().parse().ok()?, value.split_whitespace().next()?))
+        let (thread, cycle) = (thread.trim().parse().ok()?, cycle.trim().parse().ok()?);
+        Some((thread, cycle, value.split_whitespace().next()?))
     }
 }
 
-/// The figures of a thread below the histogram, or in its own line.
+/// The figures of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct ThreadFigures {
+    /// Figures below the histogram.
     min: Option<u64>,
     mean: Option<u64>,
     max: Option<u64>,
     /// Number of values above the last row.
     overflow: Option<u64>,
-    /// Number of all values.
-    cycles: Option<u64>,
-    period_us: Option<u64>,
+    /// The last line of the thread.
+    line: Option<ThreadLine>,
+    /// The last cycle of `-v`.
+    last_cycle: Option<u64>,
+}
+
+impl ThreadFigures {
+    fn period_us(&self) -> Option<u64> {
+        self.line.map(|line| line.period_us).filter(|&us| us > 0)
+    }
 }
 
 /// A line such as `T: 0 ( 1234) P:99 I:1000 C:  10000 Min:  3 Act:  5 Avg:  5 Max:  40`.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ThreadLine {
     number: u64,
+    /// 0 until the thread runs.
+    thread_id: u64,
     period_us: u64,
     cycles: u64,
     min: u64,
@@ -119,8 +128,10 @@ impl ThreadLine {
             let (_, value) = rest.split_once(label)?;
             value.split_whitespace().next()?.parse().ok()
         };
+        let (thread_id, _) = rest.split_once(')')?;
         Some(Self {
             number: number.trim().parse().ok()?,
+            thread_id: thread_id.trim().parse().ok()?,
             period_us: number_after(" I:")?,
             cycles: number_after(" C:")?,
             min: number_after(" Min:")?,
@@ -128,6 +139,18 @@ impl ThreadLine {
             max: number_after(" Max:")?,
             unit: column_unit(rest),
         })
+    }
+
+    /// Returns whether a later line of the same run can follow. Only the cycles and the extremes change
+    /// then, each in one direction.
+    fn can_continue(&self, next: &Self) -> bool {
+        let has_units = self.unit.is_some() && next.unit.is_some();
+        (self.thread_id == next.thread_id || self.thread_id == 0)
+            && self.period_us == next.period_us
+            && self.cycles <= next.cycles
+            && self.min >= next.min
+            && self.max <= next.max
+            && (!has_units || self.unit == next.unit)
     }
 }
 
@@ -160,6 +183,14 @@ struct Output {
     unit: Option<Unit>,
     /// Number of threads in the figures below the histogram.
     thread_count: Option<usize>,
+    /// Number of values in each column of the histogram, as stated below it.
+    totals: Vec<Option<u64>>,
+    /// Labels of the figures below the histogram.
+    labels: BTreeSet<String>,
+    /// Number of the line that begins the histogram.
+    histogram_line: Option<usize>,
+    /// Whether the lines of the threads are rewritten during the run, as without `-q`.
+    is_live: bool,
 }
 
 /// Reads the text. Latencies are in the given unit, in the one that the text shows, or else in
@@ -183,7 +214,7 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
         subjects: Vec::new(),
     };
     for (&number, figures) in &output.threads {
-        let period_ns = figures.period_us.and_then(|us| us.checked_mul(1_000));
+        let period_ns = figures.period_us().and_then(|us| us.checked_mul(1_000));
         let values = output.values(number, figures, unit_ns);
         let values = values.map_err(|e| e.at(ImportPlace::Thread(number)))?;
         let subject = subject(thread_id(number, period_ns), TOOL, period_ns);
@@ -195,11 +226,14 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
 impl Output {
     fn add(&mut self, n: usize, line: &str) -> Result<()> {
         let invalid = || ImportReason::InvalidRow { line: n, text: line.to_owned() };
+        if self.begins_second_run(line) {
+            return Err(ImportReason::SecondRun { line: n }.into());
+        }
         if let Some(thread) = ThreadLine::parse(line) {
-            return self.add_thread(&thread);
+            return self.add_thread(n, thread);
         }
         if let Some(value) = ValueLine::parse(line) {
-            return self.add_value(&value);
+            return self.add_value(n, &value);
         }
         // A clock that went backwards gives negative values. Without them, the rest would be better
         // than what was measured.
@@ -214,27 +248,51 @@ impl Output {
             };
         }
         let text = unmarked(line);
-        self.has_title |= text == TITLE;
+        if text == TITLE {
+            self.has_title = true;
+            self.histogram_line = self.histogram_line.or(Some(n));
+        }
+        self.is_live |= text.contains("loadavg:");
         match text.split_once(':') {
-            Some((label, values)) => self.add_figures(label, values),
+            Some((label, values)) => self.add_figures(n, label, values),
             None => Ok(()),
         }
     }
 
+    /// Returns whether a line is the beginning of a run, although one has begun before it.
+    fn begins_second_run(&self, line: &str) -> bool {
+        let text = unmarked(line);
+        // The histogram is the end of a run.
+        let has_histogram = self.thread_count.is_some() || self.last_row.is_some();
+        let is_value = || ThreadLine::is_complete(line) || ValueLine::is_complete(line);
+        if text.starts_with(START) {
+            has_histogram || !self.threads.is_empty()
+        } else {
+            has_histogram && (text == TITLE || is_value())
+        }
+    }
+
     /// Adds a line of figures below the histogram.
-    fn add_figures(&mut self, label: &str, values: &str) -> Result<()> {
+    fn add_figures(&mut self, n: usize, label: &str, values: &str) -> Result<()> {
         let set: fn(&mut ThreadFigures, u64) = match label {
+            "Total" if self.last_row.is_some() => |_, _| (),
             "Min Latencies" => |figures, value| figures.min = Some(value),
             "Avg Latencies" => |figures, value| figures.mean = Some(value),
             "Max Latencies" => |figures, value| figures.max = Some(value),
             "Histogram Overflows" => |figures, value| figures.overflow = Some(value),
             _ => return Ok(()),
         };
+        if !self.labels.insert(label.to_owned()) {
+            return Err(ImportReason::SecondRun { line: n }.into());
+        }
         let values: Vec<&str> = values.split_whitespace().collect();
         if label == "Min Latencies" {
             // Only this line has no sum of all threads with -H.
             check_count("thread", values.len())?;
             self.thread_count = Some(values.len());
+        }
+        if label == "Total" {
+            self.totals = values.iter().map(|value| value.parse().ok()).collect();
         }
         let count = self.thread_count.unwrap_or(0);
         for (number, value) in (0..).zip(values).take(count) {
@@ -246,19 +304,26 @@ impl Output {
         Ok(())
     }
 
-    fn add_thread(&mut self, line: &ThreadLine) -> Result<()> {
+    fn add_thread(&mut self, n: usize, line: ThreadLine) -> Result<()> {
         let figures = self.threads.entry(line.number).or_default();
-        figures.min = Some(line.min);
-        figures.mean = Some(line.mean);
-        figures.max = Some(line.max);
-        figures.cycles = Some(line.cycles);
-        figures.period_us = Some(line.period_us).filter(|&us| us > 0);
+        let last = figures.line.replace(line);
+        let has_units = self.unit.is_some() && line.unit.is_some();
+        if last.is_some_and(|last| !last.can_continue(&line)) || has_units && self.unit != line.unit
+        {
+            return Err(ImportReason::SecondRun { line: n }.into());
+        }
+        self.is_live |= last.is_some();
         self.unit = self.unit.or(line.unit);
         check_count("thread", self.threads.len())
     }
 
-    fn add_value(&mut self, line: &ValueLine) -> Result<()> {
-        self.threads.entry(line.thread).or_default();
+    fn add_value(&mut self, n: usize, line: &ValueLine) -> Result<()> {
+        let figures = self.threads.entry(line.thread).or_default();
+        let last = figures.last_cycle.replace(line.cycle);
+        // With -q, the line of the thread follows its values.
+        if last.is_some_and(|last| last >= line.cycle) || figures.line.is_some() {
+            return Err(ImportReason::SecondRun { line: n }.into());
+        }
         let count = self.values.entry(line.thread).or_default().entry(line.value).or_default();
         *count += 1;
         check_count("thread", self.threads.len())
@@ -266,6 +331,10 @@ impl Output {
 
     fn add_row(&mut self, n: usize, (latency, counts): (u64, Vec<u64>)) -> Result<()> {
         check_count("column", counts.len())?;
+        self.histogram_line.get_or_insert(n);
+        if self.thread_count.is_some() {
+            return Err(ImportReason::UnorderedRow { line: n }.into());
+        }
         if self.last_row.is_none() {
             self.columns = vec![BTreeMap::new(); counts.len()];
         }
@@ -314,7 +383,7 @@ impl Output {
             let hint = "If it ran with -N, they are nanoseconds: give --unit ns.";
             warnings.push(warning("import-unit", message, hint));
         }
-        let has_periods = self.threads.values().all(|figures| figures.period_us.is_some());
+        let has_periods = self.threads.values().all(|figures| figures.period_us().is_some());
         warnings.push(if has_periods {
             missed_warning()
         } else {
@@ -323,34 +392,99 @@ impl Output {
         warnings
     }
 
-    /// Returns the values of a thread.
+    /// Returns the values of a thread, by the histogram if there is one.
     fn values(
         &self,
         number: u64,
         figures: &ThreadFigures,
         unit_ns: u64,
     ) -> Result<Option<BinnedValues>> {
-        let column = usize::try_from(number).ok().and_then(|number| self.columns.get(number));
-        let column = column.or_else(|| self.values.get(&number));
-        let mut bins = column.into_iter().flatten().map(|(&value, &count)| (value, count));
-        let raw = RawBins::collect(|| Ok(bins.next()), ImportError::from)?;
+        if !self.columns.is_empty() {
+            return self.binned_values(number, figures, unit_ns);
+        }
+        let raw = raw_bins(self.values.get(&number))?;
         let in_bins: u64 = raw.0.values().sum();
-        if self.columns.is_empty() && in_bins > 0 {
-            // The lines of -v have every value, which they alone describe.
-            let sum: f64 = raw.0.iter().map(|(&value, &count)| value as f64 * count as f64).sum();
-            let stated =
-                StatedFigures { mean: Some(sum / in_bins as f64), ..StatedFigures::default() };
+        // The lines of -v have every value.
+        let sum: f64 = raw.0.iter().map(|(&value, &count)| value as f64 * count as f64).sum();
+        let mean = (in_bins > 0).then(|| sum / in_bins as f64);
+        let Some(line) = figures.line else {
+            let stated = StatedFigures { mean, ..StatedFigures::default() };
             return BinnedValues::new(&raw, &stated, unit_ns);
+        };
+        let stated = StatedFigures {
+            count: Some(line.cycles),
+            min: Some(line.min),
+            max: Some(line.max),
+            mean: mean.or(Some(line.mean as f64)),
+        };
+        if in_bins >= line.cycles {
+            return BinnedValues::new(&raw, &stated, unit_ns);
+        }
+        // The last values may not be printed. The others must be possible.
+        BinnedValues::new(&raw, &StatedFigures { count: None, ..stated }, unit_ns)?;
+        let stated = StatedFigures { mean: Some(line.mean as f64), ..stated };
+        BinnedValues::new(&RawBins::default(), &stated, unit_ns)
+    }
+
+    /// Returns the values of a column of the histogram.
+    fn binned_values(
+        &self,
+        number: u64,
+        figures: &ThreadFigures,
+        unit_ns: u64,
+    ) -> Result<Option<BinnedValues>> {
+        let column = usize::try_from(number).ok().and_then(|number| self.columns.get(number));
+        let raw = raw_bins(column)?;
+        let in_bins: u64 = raw.0.values().sum();
+        let total = usize::try_from(number).ok().and_then(|number| *self.totals.get(number)?);
+        if let Some(stated) = total.filter(|&total| total != in_bins) {
+            return Err(ImportReason::WrongCount { in_bins, stated }.into());
         }
         // If every value has a row, there is none above the last.
         let is_covered = figures.max.zip(self.last_row).is_some_and(|(max, last)| max <= last);
         let overflow = figures.overflow.or_else(|| is_covered.then_some(0));
         let count = overflow.and_then(|overflow| in_bins.checked_add(overflow));
-        let count = count.or(figures.cycles).ok_or(ImportReason::UnknownValueCount)?;
+        let count = count.ok_or(ImportReason::UnknownValueCount)?;
+        if count > 0 && figures.max.is_none() {
+            return Err(ImportReason::MissingFigure { figure: "maximum" }.into());
+        }
+        if !self.contains_lines(number, figures, &raw, count) {
+            let line = self.histogram_line.unwrap_or_default();
+            return Err(ImportReason::SecondRun { line }.into());
+        }
         let mean = figures.mean.map(|mean| mean as f64);
         let stated = StatedFigures { count: Some(count), min: figures.min, max: figures.max, mean };
         BinnedValues::new(&raw, &stated, unit_ns)
     }
+
+    /// Returns whether the histogram has all values of the lines above it, as it does at the end of
+    /// their run.
+    fn contains_lines(
+        &self,
+        number: u64,
+        figures: &ThreadFigures,
+        column: &RawBins,
+        count: u64,
+    ) -> bool {
+        // With -q, the lines of the threads replace the histogram.
+        let has_line = figures.line.is_none_or(|line| {
+            let is_in_range =
+                figures.min.is_none_or(|min| min <= line.min) && figures.max >= Some(line.max);
+            self.is_live && line.cycles <= count && (line.cycles == 0 || is_in_range)
+        });
+        let mut values = self.values.get(&number).into_iter().flatten();
+        let last = self.last_row.unwrap_or_default();
+        has_line
+            && values.all(|(value, count)| {
+                let has_row = column.0.get(value).is_some_and(|in_row| in_row >= count);
+                has_row || *value > last && Some(*value) <= figures.max
+            })
+    }
+}
+
+fn raw_bins(counts: Option<&BTreeMap<u64, u64>>) -> Result<RawBins> {
+    let mut bins = counts.into_iter().flatten().map(|(&value, &count)| (value, count));
+    RawBins::collect(|| Ok(bins.next()), ImportError::from)
 }
 
 /// Parses a latency and its counts.
@@ -421,11 +555,13 @@ mod tests {
 
     #[test]
     fn thread_lines_state_period() {
+        let start = "# /dev/cpu_dma_latency set to 0us\n";
         let lines = "policy: fifo: loadavg: 0.10 0.06 0.02 1/101 1234\n\n\
                      T: 0 ( 1233) P:99 I:1000 C:    999 Min:      5 Act:   7 Avg:    8 Max:     300\n\
                      \u{1b}[2AT: 0 ( 1233) P:99 I:1000 C:   1000 Min:      5 Act:   7 Avg:    8 Max:     412\n\
                      T: 1 ( 1234) P:99 I:1500 C:   1000 Min:      3 Act:   6 Avg:    6 Max:      40\n";
-        let report = read(&format!("{lines}{TEXT}"), None).unwrap();
+        let (_, histogram) = TEXT.split_once('\n').unwrap();
+        let report = read(&format!("{start}{lines}{histogram}"), None).unwrap();
         let first = &report.subjects[0];
         assert_eq!((first.id.as_str(), first.period_ns), ("cyclictest@1ms/thread-0", 1_000_000));
         assert_eq!(report.subjects[1].period_ns, 1_500_000);
@@ -445,6 +581,77 @@ mod tests {
         assert_eq!(ids, ["cyclictest/thread-0", "cyclictest/thread-1"]);
         assert_eq!(figures(&report.subjects[0]), (3, 7_000, 7_666, 9_000, None));
         assert_eq!(figures(&report.subjects[1]), (1, 11_000, 11_000, 11_000, None));
+    }
+
+    const LINES: &str = "\
+# /dev/cpu_dma_latency set to 0us
+T: 0 ( 1233) P:99 I:1000 C:   1000 Min:      5 Act:    7 Avg:    8 Max:     412
+T: 1 ( 1234) P:99 I:1500 C:   1000 Min:      3 Act:    6 Avg:    6 Max:      40
+";
+
+    #[test]
+    fn second_run_is_rejected() {
+        let (start, lines) = LINES.split_once('\n').unwrap();
+        let (_, histogram) = TEXT.split_once('\n').unwrap();
+        let value = |cycle: u64, value: u64| format!("       0:{cycle:8}:{value:8}\n");
+        let next = |from: &str, to: &str| {
+            assert!(lines.contains(from), "{from}");
+            format!("{LINES}{}", lines.replace(from, to))
+        };
+        // The same threads may go on.
+        for next in [next("C:   1000", "C:   1001"), next("Max:     412", "Max:     512")] {
+            assert!(read(&next, None).is_ok(), "{next}");
+        }
+        let live = format!("{start}\npolicy: fifo: loadavg: 0.1\n{lines}");
+        for text in [
+            format!("{LINES}{LINES}"),
+            next("C:   1000", "C:    999"),
+            next("( 1233)", "( 2233)"),
+            next("I:1000", "I:2000"),
+            next("Max:     412", "Max:     411"),
+            next("Min:      5", "Min:      6"),
+            next("Act:    7 Avg:    8", "Act:       7 Avg:       8"),
+            // The unit of another thread.
+            LINES.replace("Act:    6 Avg:    6", "Act:       6 Avg:       6"),
+            format!("{LINES}{histogram}"),
+            format!("{TEXT}{lines}"),
+            format!("{TEXT}{TEXT}"),
+            format!("{TEXT}# Max Latencies: 00005 00005\n"),
+            format!("{live}{histogram}").replace("C:   1000", "C:   1001"),
+            format!("{live}{histogram}").replace("Max:     412", "Max:     512"),
+            format!("{}{}", value(7, 12), value(7, 12)),
+            format!("{}{LINES}", value(7, 12)),
+            format!("{LINES}{}", value(7, 12)),
+            format!("{TEXT}{}", value(7, 12)),
+            format!("{}{}{histogram}", value(7, 4), value(8, 4)),
+            format!("{}{histogram}", value(7, 413)),
+        ] {
+            let error = read(&text, None).map(|_| text).unwrap_err().to_string();
+            assert!(error.contains("a second run begins in line "), "{error}");
+        }
+        assert!(read(&format!("{live}{histogram}"), None).is_ok());
+        assert!(read(&format!("{}{}{histogram}", value(7, 5), value(8, 412)), None).is_ok());
+    }
+
+    #[test]
+    fn quiet_lines_follow_values() {
+        let line =
+            "T: 0 ( 12) P:99 I:1000 C:      2 Min:      5 Act:    7 Avg:    6 Max:       7\n";
+        let values = "       0:       0:       5\n       0:       1:       7\n";
+        let report = read(&format!("{values}{line}"), None).unwrap();
+        assert_eq!(figures(&report.subjects[0]), (2, 5_000, 6_000, 7_000, None));
+        assert!(report.subjects[0].histogram.is_some());
+        // Only the line has the maximum.
+        let more = line.replace("C:      2", "C:      3").replace("Max:       7", "Max:      90");
+        let report = read(&format!("{values}{more}"), None).unwrap();
+        assert_eq!(figures(&report.subjects[0]), (3, 5_000, 6_000, 90_000, None));
+        for (from, to, says) in [
+            ("C:      2", "C:      1", "but the stated count is 1"),
+            ("Max:       7", "Max:       6", "outside of the stated minimum"),
+        ] {
+            let error = read(&format!("{values}{}", line.replace(from, to)), None).unwrap_err();
+            assert!(error.to_string().contains(says), "{error}");
+        }
     }
 
     #[test]
@@ -485,6 +692,10 @@ mod tests {
             (" 00005 00003", " 00005", "2 columns for 1 threads"),
             ("# Histogram Overflows: 00001 00000\n", "", "thread 0: the number of values"),
             ("00412", "00039", "outside of the stated minimum"),
+            ("00412", "00040", "thread 0: 1 values are above the last bin, 40000 ns"),
+            ("00412 00040", "00412", "thread 1: the maximum is missing"),
+            ("Total: 000000999", "Total: 000000998", "but the stated count is 998"),
+            ("000005 000900\t000950\n", "", "but the stated count is 999"),
         ] {
             assert!(TEXT.contains(from), "{from}");
             let error = read(&TEXT.replacen(from, to, 1), None).unwrap_err().to_string();
