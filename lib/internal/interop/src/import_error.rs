@@ -81,6 +81,8 @@ pub enum ImportReason {
         "there are values in bin {bin_ns} ns, outside of the stated minimum {min_ns} ns and maximum {max_ns} ns"
     )]
     ValuesOutsideRange { bin_ns: i64, min_ns: i64, max_ns: i64 },
+    #[error("the maximum {max_ns} ns is below the bin {bin_ns} ns, which has values")]
+    MaximumBelowBin { bin_ns: u64, max_ns: u64 },
     #[error("the minimum {min_ns} ns is above the maximum {max_ns} ns")]
     ReversedRange { min_ns: i64, max_ns: i64 },
     #[error(

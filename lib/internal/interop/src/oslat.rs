@@ -201,24 +201,44 @@ impl Thread {
 impl OslatThread {
     /// Returns the values of the thread; `None` if it has none.
     fn values(&self) -> Result<Option<BinnedValues>> {
-        let Self { min_ns: min, max_ns: max, .. } = *self;
-        // The label of a bin may be above the largest value in it.
-        let mut clamped = RawBins::default();
         let occupied = || self.bins.0.iter().filter(|(_, count)| **count > 0);
+        let Some((&last, _)) = occupied().next_back() else { return Ok(None) };
+        // The last of all bins includes the values above it, so that it does not show the maximum.
+        let max = self.max_ns.ok_or(ImportReason::MissingFigure { figure: "maximum" })?;
+        self.check_maximum(last, max)?;
+        // The label of a bin may be above the largest value in it.
+        let min = self.min_ns;
+        let mut clamped = RawBins::default();
         for (&label, &count) in occupied() {
-            let value = label.min(max.unwrap_or(u64::MAX)).max(min.unwrap_or(0));
+            let value = label.min(max).max(min.unwrap_or(0));
             *clamped.0.entry(value).or_default() += count;
         }
-        // Only the last of all bins has values above its label.
-        let last = occupied().next_back().map(|(&label, _)| label);
-        let is_open = last.zip(max).is_some_and(|(last, max)| last < max);
+        let is_open = last < max;
         // Of narrow bins, oslat adds these values to the mean as a thousand times as large.
         let is_narrow = occupied().any(|(label, _)| !label.is_multiple_of(NS_PER_US));
         let mean = self.mean_ns.filter(|_| !(is_narrow && is_open));
-        let stated = StatedFigures { count: None, min, max, mean };
+        let stated = StatedFigures { count: None, min, max: Some(max), mean };
         let values = BinnedValues::new(&clamped, &stated, 1)?;
         Ok(values.map(|values| if is_open { values.with_open_last_bin() } else { values }))
     }
+
+    /// Checks that the last bin with values may contain the maximum.
+    fn check_maximum(&self, last: u64, max: u64) -> Result<()> {
+        let mut occupied = self.bins.0.iter().filter(|(_, count)| **count > 0).rev().skip(1);
+        let before = occupied.next().map_or(0, |(&label, _)| label);
+        // Every label is a multiple of the width of the bins.
+        let width =
+            self.bins.0.keys().fold(0, |width, &label| greatest_common_divisor(width, label));
+        let lowest = before.max(last.saturating_sub(width));
+        if max < lowest {
+            return Err(ImportReason::MaximumBelowBin { bin_ns: last, max_ns: max }.into());
+        }
+        Ok(())
+    }
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
 /// Returns the smallest or the largest value in nanoseconds.
@@ -235,6 +255,37 @@ fn extreme_ns(number: &Number, has_decimals: bool) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn thread(bins: &[(u64, u64)], max_ns: Option<u64>) -> OslatThread {
+        OslatThread {
+            name: 0,
+            cpu: None,
+            counter_mhz: None,
+            bins: RawBins(bins.iter().copied().collect()),
+            min_ns: Some(1_000),
+            max_ns,
+            mean_ns: None,
+        }
+    }
+
+    #[test]
+    fn maximum_must_fit_last_bin() {
+        let whole = [(1_000, 5), (2_000, 5), (32_000, 1)];
+        let narrow = [(500, 5), (1_000, 5), (32_000, 1)];
+        let sparse = [(8_000, 5), (32_000, 1)];
+        for (bins, lowest) in [(whole, 31_000), (narrow, 31_500)] {
+            let error = thread(&bins, Some(lowest - 1)).values().err().unwrap().to_string();
+            assert!(error.contains("is below the bin 32000 ns"), "{error}");
+            for max in [lowest, 32_000, 90_000] {
+                assert!(thread(&bins, Some(max)).values().unwrap().is_some(), "{max}");
+            }
+        }
+        // The width of the bins may be that of the lowest label.
+        assert!(thread(&sparse, Some(23_999)).values().is_err());
+        let error = thread(&whole, None).values().err().unwrap().to_string();
+        assert!(error.contains("the maximum is missing"), "{error}");
+        assert!(thread(&[(1_000, 0)], None).values().unwrap().is_none());
+    }
 
     #[test]
     fn labels_may_have_decimals() {

@@ -65,6 +65,10 @@ pub(super) fn read(text: &str) -> Result<Report> {
 impl Output {
     /// Adds a line. Lines of a shell, and of the options of the run, are ignored.
     fn add(&mut self, n: usize, line: &str) -> Result<()> {
+        let begins_run = line.starts_with(BEGIN) || line.starts_with("Core:");
+        if begins_run && !self.threads.is_empty() {
+            return Err(ImportReason::SecondRun { line: n }.into());
+        }
         if let Some(version) = line.strip_prefix(BEGIN) {
             self.version = Some(version.to_owned());
             return Ok(());
@@ -203,16 +207,34 @@ Counter Freq:\t 2100 2100 (Mhz)
         let narrow = TEXT
             .replace("001 (us)", "0.500 (us)")
             .replace("002 (us)", "1.000 (us)")
-            .replace("Minimum:\t 1 1", "Minimum:\t 0.038 0.040");
+            .replace("Minimum:\t 1 1", "Minimum:\t 0.038 0.040")
+            .replace("Maximum:\t 60 31", "Maximum:\t 60.001 31.700");
         let report = read(&narrow).unwrap();
         let d = &report.subjects[0].summary.as_ref().unwrap().lateness_ns;
         assert_eq!((d.min, d.p50, report.clock.error_bound_ns), (38, Some(500), 1));
     }
 
     #[test]
+    fn second_run_is_rejected() {
+        let (_, untitled) = TEXT.split_once("        Core").unwrap();
+        for text in [format!("{TEXT}{TEXT}"), format!("{TEXT}        Core{untitled}")] {
+            let error = read(&text).unwrap_err().to_string();
+            assert!(error.contains("a second run begins in line "), "{error}");
+        }
+        // A run that failed has no threads.
+        assert!(read(&format!("oslat V 2.60\nunable to set the priority\n{TEXT}")).is_ok());
+    }
+
+    #[test]
     fn incomplete_text_is_rejected() {
         for (from, to, says) in [
             ("     Max-Min:", "     Span:", "cut off before \"Max-Min\""),
+            ("     Maximum:\t 60 31", "     Largest:\t 60 31", "thread.0: the maximum is missing"),
+            (
+                " 60 31 (us)",
+                " 60 30 (us)",
+                "thread.1: the maximum 30000 ns is below the bin 32000 ns",
+            ),
             ("        Core:", "        Cores:", "cut off before \"Max-Min\""),
             (" 900 1000", " 900", "invalid line 16: expected 2 columns"),
             (" 900 1000", " 900 many", "invalid number in line 16"),
