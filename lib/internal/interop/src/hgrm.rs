@@ -91,6 +91,12 @@ struct Table {
     has_ended: bool,
 }
 
+/// Whether a text may end within a figure: it has no line break after a number.
+pub(super) fn may_lose_figures(text: &str) -> bool {
+    let last = text.rsplit([' ', '\t', ',', ';', '|', '"', '\n']).next().unwrap_or_default();
+    heading::parse_decimal(last).is_some()
+}
+
 /// Reads the tables of a text whose values are in the given unit, or in the one that it implies.
 pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
     let implied = || text.lines().map(str::trim).find_map(implied_unit);

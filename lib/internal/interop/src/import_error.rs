@@ -62,6 +62,10 @@ pub enum ImportReason {
     CutOff { before: &'static str },
     #[error("a second run begins in line {line}: expected one run, so give each a file of its own")]
     SecondRun { line: usize },
+    #[error(
+        "line {line} states another unit than the lines above it: expected one, so give each unit a file of its own"
+    )]
+    DifferentUnits { line: usize },
 
     // Figures and bins.
     #[error("{entry}: {count} entries, expected at most {MAX_SUBJECTS}")]

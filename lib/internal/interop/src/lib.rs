@@ -70,6 +70,18 @@ pub fn read(file: &Path) -> exit::Result<Report> {
 
 /// Code of the warning of a report whose text may end within a number.
 pub const LAST_LINE_WARNING: &str = "import-last-line";
+/// Code of the warning of a report whose text lacks the end of a run.
+pub const CUT_WARNING: &str = "import-cut";
+/// Code of the warning of a report whose tool has failed.
+pub const FAILED_RUN_WARNING: &str = "import-failed-run";
+/// Codes of the warnings that a report may lack values of its source. No limit can be judged then.
+pub const OMISSION_WARNINGS: [&str; 5] = [
+    LAST_LINE_WARNING,
+    CUT_WARNING,
+    FAILED_RUN_WARNING,
+    fleet::DAMAGE_WARNING,
+    fleet::MISSING_BINS_WARNING,
+];
 
 /// Reads a file like [`read`]. `unit` is that of the values if the file does not state it.
 ///
@@ -153,7 +165,10 @@ fn parse_format(text: &str, format: &FileFormat, unit: Option<Unit>) -> Result<R
 /// Returns whether a text may end within a figure: the copy is partial, or its writer was killed. The
 /// readers of other formats notice it, because their texts have an end mark.
 fn may_lose_figures(text: &str, format: &FileFormat) -> bool {
-    use FileFormat::{Bpftrace, CyclictestText, Hwlatdetect, Rtla};
+    use FileFormat::{Bpftrace, CyclictestText, Hgrm, Hwlatdetect, Rtla};
+    if *format == Hgrm {
+        return hgrm::may_lose_figures(text);
+    }
     // The bars of bpftrace are the ends of its lines.
     matches!(format, Bpftrace | CyclictestText | Hwlatdetect | Rtla) && !text.ends_with(['\n', '|'])
 }

@@ -8,6 +8,7 @@
 use files::report::{MAX_NS, Report, Status, Subject, Warning};
 use jitterstat::stats::Interval;
 
+use crate::CUT_WARNING;
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::import_error::{ImportPlace, ImportReason, Result};
 use crate::imported::{
@@ -16,6 +17,8 @@ use crate::imported::{
 };
 
 pub(super) const TOOL: &str = "xenomai-latency";
+/// Beginning of the first line of a run.
+const TITLE: &str = "== Sampling period:";
 const NS_PER_US: f64 = 1e3;
 /// Width of the bins without `-B`.
 const BIN_NS: u64 = 1_000;
@@ -26,7 +29,7 @@ const HINT: &str = "Run latency with -h, and with a larger -H if its last bin is
 /// Whether a line is one of the table.
 pub(super) fn is_line(line: &str) -> bool {
     line.starts_with("RTH|----lat min|")
-        || line.starts_with("== Sampling period:")
+        || line.starts_with(TITLE)
         || { line.starts_with("RTT|") && line.contains(" us period") }
         || SecondLine::parse(line).is_some()
         || RunLine::parse(line).is_some()
@@ -55,6 +58,13 @@ struct SecondLine {
 }
 
 impl SecondLine {
+    /// Returns whether later figures of the same run can follow.
+    fn can_continue(&self, range: Interval<i64>, overruns: u64) -> bool {
+        range.lower <= self.range.lower
+            && range.upper >= self.range.upper
+            && overruns >= self.overruns
+    }
+
     fn parse(line: &str) -> Option<Self> {
         let cells: Vec<&str> = line.strip_prefix("RTD|")?.split('|').collect();
         let [_, _, _, overruns, _, lower, upper] = cells[..] else { return None };
@@ -103,16 +113,53 @@ impl HistogramRow {
     }
 }
 
+/// Error of a run that another one follows.
+const UNFINISHED: ImportReason = ImportReason::CutOff { before: "the line \"RTS\" of a run" };
+
 /// The parsed lines of a run.
 #[derive(Default)]
 struct Run {
     period_ns: Option<u64>,
     bins: Vec<HistogramRow>,
+    /// Elapsed time of the last heading, which is repeated.
+    heading_ns: Option<u64>,
     last_second: Option<SecondLine>,
     whole: Option<RunLine>,
 }
 
 impl Run {
+    fn add_second(&mut self, line: SecondLine) -> Result<()> {
+        let last = self.last_second.replace(line);
+        if last.is_some_and(|last| !last.can_continue(line.range, line.overruns)) {
+            return Err(UNFINISHED.into());
+        }
+        Ok(())
+    }
+
+    fn add_whole(&mut self, line: RunLine) -> Result<()> {
+        let last = self.last_second;
+        // A reversed range is an error of its own.
+        let is_ordered = line.range.lower <= line.range.upper;
+        if is_ordered && last.is_some_and(|last| !last.can_continue(line.range, line.overruns)) {
+            return Err(UNFINISHED.into());
+        }
+        self.whole = Some(line);
+        Ok(())
+    }
+
+    /// Adds a line before or between those of the seconds.
+    fn add_heading(&mut self, line: &str) -> Result<()> {
+        let heading_ns = parse_heading_ns(line);
+        let begins_again =
+            line.starts_with(TITLE) || heading_ns < self.heading_ns && heading_ns.is_some();
+        if begins_again && self.last_second.is_some() {
+            return Err(UNFINISHED.into());
+        }
+        self.heading_ns = heading_ns.or(self.heading_ns);
+        self.period_ns = parse_period_ns(line).or(self.period_ns);
+        Ok(())
+    }
+
     /// Returns the figures of the run; those of its last second, if it has no end.
     fn figures(&self) -> Option<RunLine> {
         self.whole.or_else(|| {
@@ -121,14 +168,20 @@ impl Run {
         })
     }
 
+    /// Returns whether the last bin has values above it.
+    fn has_open_bin(&self, range: Interval<i64>) -> bool {
+        let last = self.bins.last().map_or(0, |last| last.bin);
+        let max = u64::try_from(range.upper).unwrap_or_default();
+        LAST_BINS.contains(&last) && max / BIN_NS > last
+    }
+
     /// Returns the bins in nanoseconds, with the upper end of each; `None` if their width is not
     /// known, or if they have the absolute values of negative ones.
     fn raw_bins(&self, range: Interval<i64>) -> Option<RawBins> {
         let last = self.bins.last()?.bin;
         let max = u64::try_from(range.upper).ok()?;
         let min = u64::try_from(range.lower).ok()?;
-        let is_open = LAST_BINS.contains(&last) && max / BIN_NS > last;
-        if max / BIN_NS != last && !is_open {
+        if max / BIN_NS != last && !self.has_open_bin(range) {
             return None;
         }
         let mut raw = RawBins::default();
@@ -178,8 +231,8 @@ fn parse_runs(text: &str) -> Result<Vec<Run>> {
         let Some(run) = runs.last_mut() else { continue };
         let invalid = || ImportReason::InvalidRow { line: n, text: line.to_owned() };
         match line.get(..4) {
-            Some("RTD|") => run.last_second = Some(SecondLine::parse(line).ok_or_else(invalid)?),
-            Some("RTS|") => run.whole = Some(RunLine::parse(line).ok_or_else(invalid)?),
+            Some("RTD|") => run.add_second(SecondLine::parse(line).ok_or_else(invalid)?)?,
+            Some("RTS|") => run.add_whole(RunLine::parse(line).ok_or_else(invalid)?)?,
             Some("HSD|") => {
                 let Some(row) = HistogramRow::parse(line) else { continue };
                 if run.bins.last().is_some_and(|last| last.bin >= row.bin) {
@@ -187,15 +240,20 @@ fn parse_runs(text: &str) -> Result<Vec<Run>> {
                 }
                 run.bins.push(row);
             }
-            _ => run.period_ns = parse_period_ns(line).or(run.period_ns),
+            _ => run.add_heading(line)?,
         }
     }
     Ok(runs)
 }
 
+/// Parses the elapsed time of a line such as `RTT|  00:00:01  (periodic user-mode task, ...)`.
+fn parse_heading_ns(line: &str) -> Option<u64> {
+    parse_clock_ns(line.strip_prefix("RTT|")?.split_whitespace().next()?)
+}
+
 /// Parses the period of `== Sampling period: 1000 us`, or of a line `RTT`.
 fn parse_period_ns(line: &str) -> Option<u64> {
-    let us = if let Some(rest) = line.strip_prefix("== Sampling period:") {
+    let us = if let Some(rest) = line.strip_prefix(TITLE) {
         rest.split_whitespace().next()?
     } else {
         let before = line.strip_prefix("RTT|")?.split_once(" us period")?.0;
@@ -224,7 +282,10 @@ fn add_run(
             max: u64::try_from(range.upper).ok(),
             mean: mean_ns.map(|mean| mean as f64),
         };
-        let values = BinnedValues::new(&raw, &stated, 1)?;
+        let mut values = BinnedValues::new(&raw, &stated, 1)?;
+        if run.has_open_bin(range) {
+            values = values.map(BinnedValues::with_open_last_bin);
+        }
         bins::add_subject(to, subject, values, HINT);
         if let Some(summary) = to.subjects.last_mut().and_then(|subject| subject.summary.as_mut()) {
             (summary.missed, summary.missed_at_least) = (missed.exact, missed.at_least);
@@ -268,7 +329,7 @@ fn warnings(runs: &[Run]) -> Vec<Warning> {
     }
     if runs.iter().any(|run| run.whole.is_none() && run.last_second.is_some()) {
         let message = "The line of the whole run is missing: the figures are those up to the last second, and the mean is unknown.";
-        warnings.push(warning("import-cut", message, "End latency with Ctrl-C, or give it -T."));
+        warnings.push(warning(CUT_WARNING, message, "End latency with Ctrl-C, or give it -T."));
     }
     warnings
 }
@@ -355,6 +416,32 @@ RTS|      0.363|      2.232|      4.036|       0|     0|    00:00:02/00:00:02
         let report = read(&text).unwrap();
         let expected = (2_000, 363, Some(2_232), Some(3_000), 512_036, Some(0));
         assert_eq!(figures(&report), expected);
+        let histogram = report.subjects[0].histogram.as_ref().unwrap();
+        assert_eq!(histogram.overflow.as_ref().map(|overflow| overflow.count), Some(10));
+    }
+
+    #[test]
+    fn run_before_another_needs_an_end() {
+        let (cut, _) = TEXT.split_once("---|--param").unwrap();
+        let (_, untitled) = cut.split_once("RTT|").unwrap();
+        let (_, second) = untitled.split_once("RTD|      0.723").unwrap();
+        let (_, second) = second.split_once('\n').unwrap();
+        let later = format!("RTT|  00:00:22  (periodic user-mode task)\n{second}");
+        let without_title = |text: &str| text.replace("== Sampling period: 1000 us\n", "");
+        for text in [
+            format!("{cut}{TEXT}"),
+            format!("{later}RTT|{untitled}"),
+            format!("{cut}{}", without_title(&TEXT.replace("4.036", "4.035"))),
+            format!(
+                "{cut}RTD|      0.723|      2.302|      3.740|       0|     0|      0.363|      4.035\n"
+            ),
+            TEXT.replace("2.232|      4.036", "2.232|      4.035"),
+        ] {
+            let error = read(&text).unwrap_err().to_string();
+            assert!(error.contains("cut off before the line \"RTS\" of a run"), "{error}");
+        }
+        // The heading is repeated.
+        assert!(read(&format!("RTT|{untitled}{later}")).is_ok());
     }
 
     #[test]

@@ -22,6 +22,7 @@ use files::report::{
 };
 use jitterstat::stats::{Interval, quantile};
 
+use crate::CUT_WARNING;
 use crate::hlog::line::{IntervalLine, Line};
 use crate::hlog::time::{HeaderTimes, LogTimes};
 use crate::hlog::unit::{AssumedUnit, UnitEvidence, UnitReason, comment_unit};
@@ -138,8 +139,13 @@ impl<'a> LogLines<'a> {
         };
         let mut all = (1..).zip(text.lines()).peekable();
         while let Some((n, line)) = all.next() {
-            let comment = line::comment(line.trim()).filter(|_| lines.stated_unit.is_none());
-            lines.stated_unit = lines.stated_unit.or_else(|| comment.and_then(comment_unit));
+            let stated = line::comment(line.trim()).and_then(comment_unit);
+            // Another log, whose values are in another unit.
+            let differs = |first: AssumedUnit| stated.is_some_and(|later| later.unit != first.unit);
+            if lines.stated_unit.is_some_and(differs) && !lines.intervals.is_empty() {
+                return Err(ImportReason::DifferentUnits { line: n }.into());
+            }
+            lines.stated_unit = lines.stated_unit.or(stated);
             match Line::parse(line) {
                 Some(parsed) => lines.add(n, parsed),
                 None if all.peek().is_none() && lines.may_be_cut(text) => lines.is_cut = true,
@@ -541,7 +547,7 @@ fn warnings(values: &LogValues, assumed: AssumedUnit, is_cut: bool) -> Vec<Warni
     if is_cut {
         let message = "The last line of the log is incomplete and left out.";
         warnings.push(warning(
-            "import-cut",
+            CUT_WARNING,
             message,
             "The writer was killed, or the copy is partial.",
         ));

@@ -42,6 +42,17 @@ fn values_count_at_highest_equivalent() {
 }
 
 #[test]
+fn second_unit_is_rejected() {
+    let line = interval("0.0", "2.0", "1803.551");
+    let in_unit = |unit: &str| format!("#[Values are in {unit}]\n{line}");
+    let twice = format!("{}{}", in_unit("nanoseconds"), in_unit("nanoseconds"));
+    assert_eq!(read_log(&twice).subjects[0].rounds.len(), 2);
+    let mixed = format!("{}{}", in_unit("nanoseconds"), in_unit("microseconds"));
+    let error = read(&mixed, None).unwrap_err().to_string();
+    assert!(error.contains("line 3 states another unit"), "{error}");
+}
+
+#[test]
 fn intervals_are_sorted_by_time() {
     let log = format!(
         "\n{}\n\n{}",
