@@ -16,7 +16,7 @@ use files::histogram;
 use files::report::{MAX_NS, Report, Subject, Warning};
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
-use crate::hgrm::heading::{Heading, Row};
+use crate::hgrm::heading::{Distance, Heading, Row};
 use crate::hlog;
 use crate::import_error::{ExportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
@@ -31,6 +31,8 @@ const FIRST: &str = "distribution";
 const HINT: &str = "Write an interval log (.hlog), which has every bin.";
 /// Line above the table of wrk2, whose values are in milliseconds.
 const WRK2_TITLE: &str = "Detailed Percentile spectrum:";
+/// Distance in the last row of vegeta, whose others have percentiles that are not rounded to 1.
+const VEGETA_LAST: f64 = 1e7;
 /// Comment of a file that osjitter writes, which states the unit as [`hlog::stated_unit`] reads it.
 const OWN_COMMENT: &str = "#[Lateness in microseconds]";
 const NS_PER_US: f64 = 1e3;
@@ -83,12 +85,23 @@ pub(super) fn is_heading(line: &str) -> bool {
 /// A table of percentiles, in the unit of its file.
 struct Table {
     heading: Heading,
+    /// The unit that a line below the heading implies.
+    unit: Option<Unit>,
     rows: Vec<Row>,
     mean: Option<f64>,
     max: Option<f64>,
     count: Option<u64>,
     /// Whether a line was read that ends the rows.
     has_ended: bool,
+    has_footer: bool,
+}
+
+/// The parsed lines of a text.
+#[derive(Default)]
+struct Tables {
+    /// The unit that a line above the first table implies for all tables.
+    unit: Option<Unit>,
+    tables: Vec<Table>,
 }
 
 /// Whether a text may end within a figure: it has no line break after a number.
@@ -99,9 +112,12 @@ pub(super) fn may_lose_figures(text: &str) -> bool {
 
 /// Reads the tables of a text whose values are in the given unit, or in the one that it implies.
 pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
-    let implied = || text.lines().map(str::trim).find_map(implied_unit);
-    let known = unit.or_else(implied);
-    let tables = parse_tables(text)?;
+    let Tables { unit: common, tables } = Tables::parse(text)?;
+    if unit.is_none() {
+        check_units(common, &tables)?;
+    }
+    let table_unit = |table: &Table| unit.or(table.heading.unit).or(table.unit).or(common);
+    let has_units = tables.iter().all(|table| table_unit(table).is_some());
     check_count("table", tables.len())?;
     let mut imported = ImportedReport {
         tool: TOOL,
@@ -110,15 +126,14 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
         duration_ns: None,
         host: unknown_host(),
         clock: clock("unknown", None),
-        warnings: warnings(known),
+        warnings: warnings(has_units),
         subjects: Vec::new(),
     };
     for (number, table) in (1..).zip(&tables) {
         let id = if number == 1 { FIRST.to_owned() } else { format!("{FIRST}-{number}") };
-        let table_unit = unit.or(table.heading.unit).or(known).unwrap_or(Unit::Ms);
-        let values = table
-            .values(table_unit.nanoseconds())
-            .map_err(|e| e.at(ImportPlace::Subject(id.clone())))?;
+        let unit = table_unit(table).unwrap_or(Unit::Ms);
+        let values =
+            table.values(unit.nanoseconds()).map_err(|e| e.at(ImportPlace::Subject(id.clone())))?;
         bins::add_subject(&mut imported, subject(id, TOOL, None), values, HINT);
     }
     Ok(imported.report())
@@ -129,30 +144,71 @@ fn implied_unit(line: &str) -> Option<Unit> {
     if line.contains(WRK2_TITLE) {
         return Some(Unit::Ms);
     }
-    match line.strip_prefix('#').and_then(hlog::stated_unit) {
-        Some(unit) => Some(unit),
-        None => Heading::parse(line)?.unit,
+    line.strip_prefix('#').and_then(hlog::stated_unit)
+}
+
+/// Checks that the unit of one table is not taken for that of another.
+fn check_units(common: Option<Unit>, tables: &[Table]) -> Result<()> {
+    let unit = |table: &Table| table.unit.or(table.heading.unit).or(common);
+    let first = tables.first().and_then(unit);
+    if tables.iter().any(|table| unit(table) != first) {
+        return Err(ImportReason::UnitsOfTables.into());
+    }
+    Ok(())
+}
+
+impl Tables {
+    fn parse(text: &str) -> Result<Self> {
+        let mut parsed = Self::default();
+        // The end of a table, whose heading is missing.
+        let mut has_footer = false;
+        for (n, line) in (1..).zip(text.lines().map(str::trim)) {
+            if let Some(heading) = Heading::parse(line) {
+                if has_footer {
+                    return Err(ImportReason::SecondRun { line: n }.into());
+                }
+                parsed.tables.push(Table::new(heading));
+                continue;
+            }
+            let unit = implied_unit(line);
+            if let Some(table) = parsed.tables.last_mut() {
+                table.unit = table.unit.or(unit);
+                if table.has_footer && table.repeats_figures(line) {
+                    return Err(ImportReason::SecondRun { line: n }.into());
+                }
+                table.add(line).map_err(|e| e.at(ImportPlace::Line(n)))?;
+            } else {
+                parsed.unit = parsed.unit.or(unit);
+                has_footer |= figures(line).is_some_and(|figures| figures.contains("Total count"));
+            }
+        }
+        if parsed.tables.iter().any(|table| !table.is_complete() && !table.is_empty()) {
+            return Err(ImportReason::CutOff { before: "the row of 100 %" }.into());
+        }
+        Ok(parsed)
     }
 }
 
-fn parse_tables(text: &str) -> Result<Vec<Table>> {
-    let mut tables: Vec<Table> = Vec::new();
-    for (n, line) in (1..).zip(text.lines().map(str::trim)) {
-        if let Some(heading) = Heading::parse(line) {
-            tables.push(Table::new(heading));
-        } else if let Some(table) = tables.last_mut() {
-            table.add(line).map_err(|e| e.at(ImportPlace::Line(n)))?;
-        }
-    }
-    if tables.iter().any(|table| !table.is_complete() && !table.is_empty()) {
-        return Err(ImportReason::CutOff { before: "the row of 100 %" }.into());
-    }
-    Ok(tables)
+/// Returns the figures of a line such as `#[Mean    =        1.305, StdDeviation   =        0.210]`,
+/// perhaps behind the prefix of a log.
+fn figures(line: &str) -> Option<&str> {
+    let (_, figures) = line.rsplit_once('[')?;
+    let is_known = ["Mean", "Max", "Buckets"].iter().any(|first| figures.starts_with(first));
+    is_known.then(|| figures.trim_end().trim_end_matches(']'))
 }
 
 impl Table {
     fn new(heading: Heading) -> Self {
-        Self { heading, rows: Vec::new(), mean: None, max: None, count: None, has_ended: false }
+        Self {
+            heading,
+            unit: None,
+            rows: Vec::new(),
+            mean: None,
+            max: None,
+            count: None,
+            has_ended: false,
+            has_footer: false,
+        }
     }
 
     /// Whether the table is that of a histogram without a value, whose only line may be missing.
@@ -160,12 +216,28 @@ impl Table {
         self.rows.is_empty() && self.count == Some(0)
     }
 
-    /// Whether the last row has a percentile of 100 %, perhaps after rounding.
+    /// Whether the last row has all values. Its percentile may be one that is rounded to 100 %, unless
+    /// the distance or the figures below it show that it is the last one.
     fn is_complete(&self) -> bool {
         // A share is not above 1, except in a column of percent.
         let is_percent = self.rows.iter().any(|row| row.share > 1.0);
         let whole = if is_percent { 100.0 } else { 1.0 };
-        self.rows.last().is_some_and(|row| row.share >= whole)
+        let Some(last) = self.rows.last().filter(|row| row.share >= whole) else { return false };
+        match last.distance {
+            Distance::Missing | Distance::Infinite => true,
+            Distance::Other(number) => {
+                // vegeta writes this number in its last row.
+                self.has_footer || self.heading.unit.is_some() && number == Some(VEGETA_LAST)
+            }
+        }
+    }
+
+    /// Returns whether a line has a figure that the table has already.
+    fn repeats_figures(&self, line: &str) -> bool {
+        figures(line).is_some_and(|figures| {
+            figures.starts_with("Mean") && self.mean.is_some()
+                || figures.starts_with("Max") && self.max.is_some()
+        })
     }
 
     /// Adds a line below the heading: a row, or a figure. Others end the rows once the table is
@@ -174,6 +246,7 @@ impl Table {
         let cells = line.trim_start_matches(['#', '/', '|', ' ', '\t']);
         if self.add_figures(line) {
             self.has_ended = true;
+            self.has_footer = true;
         } else if !self.has_ended && self.heading.is_row_start(cells) {
             let invalid = || ImportReason::InvalidPercentileRow { text: line.to_owned() };
             match self.heading.row(cells) {
@@ -192,20 +265,19 @@ impl Table {
         self.rows.last().is_none_or(|last| row.value >= last.value && row.count >= last.count)
     }
 
-    /// Adds figures such as `#[Mean    =        1.305, StdDeviation   =        0.210]`, perhaps behind
-    /// the prefix of a log. Returns whether the line has one of them.
+    /// Adds the figures of a line. Returns whether it has one of them.
     fn add_figures(&mut self, line: &str) -> bool {
-        let figures = line.rsplit_once('[').map_or("", |(_, figures)| figures);
-        if !["Mean", "Max", "Buckets"].iter().any(|first| figures.starts_with(first)) {
-            return false;
-        }
-        let figures = figures.trim_end().trim_end_matches(']');
+        let Some(figures) = figures(line) else { return false };
         for (name, value) in figures.split(", ").filter_map(|figure| figure.split_once('=')) {
             let value = value.trim();
             match name.trim() {
                 "Mean" => self.mean = heading::parse_decimal(value),
                 "Max" => self.max = heading::parse_decimal(value),
-                "Total count" => self.count = value.parse().ok(),
+                // Python writes the count with decimals.
+                "Total count" | "TotalCount" => {
+                    let count = heading::parse_decimal(value).filter(|count| *count >= 0.0);
+                    self.count = value.parse().ok().or(count.map(|count| count as u64));
+                }
                 _ => {}
             }
         }
@@ -275,7 +347,7 @@ fn nanoseconds(value: f64, unit_ns: u64) -> Result<u64> {
     }
 }
 
-fn warnings(known: Option<Unit>) -> Vec<Warning> {
+fn warnings(has_units: bool) -> Vec<Warning> {
     let mut warnings = vec![
         warning(
             "import-rounded",
@@ -287,7 +359,7 @@ fn warnings(known: Option<Unit>) -> Vec<Warning> {
         no_cost("a percentile distribution"),
         unknown_period("A percentile distribution"),
     ];
-    if known.is_none() {
+    if !has_units {
         let message = "The file states no unit: values are taken as milliseconds, by convention.";
         let hint = "If they are in another unit, give it with --unit.";
         warnings.push(warning("import-unit", message, hint));
@@ -430,6 +502,56 @@ mod tests {
     }
 
     #[test]
+    fn row_rounded_to_whole_is_no_end() {
+        let rounded = "       9.000 1.000000         1000      50000000.00\n";
+        let text =
+            without_footer(TEXT).replace("       9.000 1.000000000000       1000\n", rounded);
+        let error = read(&text, None).unwrap_err().to_string();
+        assert!(error.contains("cut off before the row of 100 %"), "{error}");
+        // Only vegeta, which states the unit, ends so.
+        let vegeta = text.replace("50000000.00", "10000000.00");
+        assert!(read(&vegeta, None).is_err());
+        assert!(read(&vegeta.replace("Value ", "Value(ms)"), None).is_ok());
+        for end in ["inf", "Infinity", ""] {
+            assert!(read(&text.replace("50000000.00", end), None).is_ok(), "{end}");
+        }
+        // Lines of a log may interrupt the rows.
+        let noise = text.replace(rounded, &format!("{rounded}note\n      11.000 1.0 1001 inf\n"));
+        assert_eq!(figures(&read(&noise, None).unwrap(), 0).5, 11_000_000);
+    }
+
+    #[test]
+    fn parts_of_second_table_are_rejected() {
+        let (_, rows) = TEXT.split_once('\n').unwrap();
+        let (_, footer) = TEXT.split_once("#[").unwrap();
+        for text in [format!("{TEXT}{rows}"), format!("{TEXT}#[{footer}"), format!("{rows}{TEXT}")]
+        {
+            let error = read(&text, None).unwrap_err().to_string();
+            assert!(error.contains("a second run begins in line "), "{error}");
+        }
+    }
+
+    #[test]
+    fn unit_of_another_table_is_not_taken() {
+        let own = format!("{TEXT}{OWN_COMMENT}\n");
+        let stated = TEXT.replace("Value ", "Value(ms)");
+        for text in [
+            format!("{own}{TEXT}"),
+            format!("{TEXT}{own}"),
+            format!("{own}{stated}"),
+            format!("{stated}{}", without_footer(TEXT)),
+            format!("{own}{WRK2_TITLE}\n{TEXT}"),
+        ] {
+            let error = read(&text, None).unwrap_err().to_string();
+            assert!(error.contains("not all of its tables state the same unit"), "{error}");
+            assert_eq!(read(&text, Some(Unit::Us)).unwrap().subjects.len(), 2);
+        }
+        for text in [format!("{own}{own}"), format!("{stated}{stated}"), format!("{TEXT}{TEXT}")] {
+            assert_eq!(read(&text, None).unwrap().subjects.len(), 2);
+        }
+    }
+
+    #[test]
     fn exact_maximum_is_kept() {
         for (max, expected) in [("8.700", 8_700_000), ("9.000", 9_000_000), ("2.000", 9_000_000)] {
             let text = TEXT.replace("Max     =        9.000", &format!("Max = {max}"));
@@ -448,6 +570,7 @@ mod tests {
             (TEXT.replace("1.200", "-1.200"), "line 4: invalid row"),
             (TEXT.replace("1.200", "NaN"), "line 4: invalid row"),
             (TEXT.replace("=         1000]", "=          900]"), "but the stated count is 900"),
+            (TEXT.replace("=         1000]", "=         1001]"), "1 values are above the last bin"),
         ] {
             let error = read(&text, None).err().map_or(String::new(), |e| e.to_string());
             assert!(error.contains(says), "{says}: {error}");

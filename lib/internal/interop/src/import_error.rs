@@ -149,6 +149,8 @@ pub enum ImportReason {
     UnprintedSamples,
 
     // HdrHistogram.
+    #[error("not all of its tables state the same unit; give it with --unit")]
+    UnitsOfTables,
     #[error("invalid row {text:?}")]
     InvalidPercentileRow { text: String },
     #[error("no interval found")]

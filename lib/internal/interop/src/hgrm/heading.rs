@@ -16,6 +16,29 @@ pub(super) struct Row {
     pub share: f64,
     /// Number of values up to this one.
     pub count: u64,
+    pub distance: Distance,
+}
+
+/// One divided by the share of the values above a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Distance {
+    /// Some writers leave it out in the last row, and some tables have no column of it.
+    Missing,
+    /// The row is the last one.
+    Infinite,
+    /// A number, or the beginning of a word.
+    Other(Option<f64>),
+}
+
+impl Distance {
+    fn parse(cell: Option<&str>) -> Self {
+        let Some(cell) = cell else { return Self::Missing };
+        let word = cell.trim_start_matches('+').to_ascii_lowercase();
+        match word.as_str() {
+            "inf" | "infinity" | "\u{221e}" => Self::Infinite,
+            _ => Self::Other(parse_decimal(cell)),
+        }
+    }
 }
 
 /// The places of the columns in a row.
@@ -25,6 +48,7 @@ pub(super) struct Heading {
     value: usize,
     share: usize,
     count: usize,
+    distance: Option<usize>,
     /// The unit of the values, if the heading states it.
     pub unit: Option<Unit>,
 }
@@ -101,7 +125,8 @@ impl Heading {
         }
         let place = |wanted| contents.iter().position(|content| *content == wanted);
         let (value, share) = (place(Content::Value)?, place(Content::Share)?);
-        Some(Self { separator, value, share, count: place(Content::Count)?, unit })
+        let (count, distance) = (place(Content::Count)?, place(Content::Distance));
+        Some(Self { separator, value, share, count, distance, unit })
     }
 
     /// Returns whether a line begins as a row does, with a number, even if that is damaged, negative or
@@ -118,7 +143,8 @@ impl Heading {
         let value = parse_decimal(cells.get(self.value)?)?;
         let share = parse_decimal(cells.get(self.share)?.trim_end_matches('%'))?;
         let count = cells.get(self.count)?.parse().ok().filter(|&count| count <= MAX_COUNT)?;
-        (value >= 0.0).then_some(Row { value, share, count })
+        let distance = Distance::parse(self.distance.and_then(|place| cells.get(place).copied()));
+        (value >= 0.0).then_some(Row { value, share, count, distance })
     }
 }
 
@@ -131,7 +157,8 @@ pub(super) fn parse_decimal(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    const ROW: Row = Row { value: 1.2, share: 0.5, count: 520 };
+    const ROW: Row =
+        Row { value: 1.2, share: 0.5, count: 520, distance: Distance::Other(Some(2.0)) };
 
     #[test]
     fn writers_name_columns_differently() {
@@ -152,7 +179,24 @@ mod tests {
             ("| Value | Percentile | TotalCount |", "| 1.2 | 0.5 | 520 |"),
         ] {
             let parsed = Heading::parse(heading).unwrap_or_else(|| panic!("{heading}"));
-            assert_eq!(parsed.row(row), Some(ROW), "{heading}");
+            let distance = parsed.distance.map_or(Distance::Missing, |_| ROW.distance);
+            assert_eq!(parsed.row(row), Some(Row { distance, ..ROW }), "{heading}");
+        }
+    }
+
+    #[test]
+    fn distance_shows_last_row() {
+        let heading = Heading::parse("Value Percentile TotalCount 1/(1-Percentile)").unwrap();
+        for (cell, distance) in [
+            ("", Distance::Missing),
+            ("inf", Distance::Infinite),
+            ("+Inf", Distance::Infinite),
+            ("Infinity", Distance::Infinite),
+            ("50000000.00", Distance::Other(Some(5e7))),
+            ("Infin", Distance::Other(None)),
+        ] {
+            let row = heading.row(&format!("1.2 1.000000 520 {cell}")).unwrap();
+            assert_eq!(row.distance, distance, "{cell}");
         }
     }
 
