@@ -14,8 +14,8 @@ use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::getopt::{Found, Options};
 use crate::import_error::{ImportPlace, Result};
 use crate::imported::{
-    check_count, clock, json, no_cost, no_rounds, rfc3339, rounded, subject, unknown_period,
-    warning,
+    check_count, clock, json, no_cost, no_rounds, rfc3339, rounded, subject, unique_numbers,
+    unknown_period, warning,
 };
 use crate::rt_tests::{Frame, SysInfo, format_mail_date};
 use files::entry::{Entry, entries};
@@ -54,6 +54,7 @@ const OPTIONS: Options = Options {
 
 #[derive(Deserialize)]
 struct Threads {
+    #[serde(deserialize_with = "unique_numbers")]
     thread: BTreeMap<u64, CyclictestThread>,
 }
 
@@ -78,10 +79,11 @@ struct CyclictestThread {
 pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
     let file: Threads = json(text, "cyclictest result")?;
     check_count("thread", file.thread.len())?;
+    frame.check_threads(file.thread.len())?;
     let unit_ns = if frame.resolution_in_ns == Some(1) { 1 } else { 1_000 };
     let mut imported =
         frame.imported(TOOL, clock("the kernel's clock, by cyclictest", Some(unit_ns)));
-    imported.warnings = vec![no_rounds(TOOL), no_cost(TOOL)];
+    imported.warnings.extend([no_rounds(TOOL), no_cost(TOOL)]);
     if unit_ns > 1 {
         imported.warnings.push(rounded(TOOL, "microseconds", "the rest cut off"));
     }
@@ -229,7 +231,7 @@ pub fn write(report: &Report, resolution: Resolution) -> String {
         end_time: date(end),
         return_code: 0,
         sysinfo: SysInfo::from_host(&report.host),
-        num_threads: thread.len(),
+        num_threads: Some(thread.len()),
         resolution_in_ns: Some(u64::from(resolution == Resolution::Ns)),
     };
     to_indented_json(&CyclictestFile { frame, thread })

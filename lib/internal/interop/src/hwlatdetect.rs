@@ -14,6 +14,8 @@ use files::quantity::GAPS;
 
 pub(super) const TOOL: &str = "hwlatdetect";
 const NS_PER_US: i64 = 1_000;
+/// Beginning of the first line of a run.
+const TITLE: &str = "hwlatdetect:  test duration";
 /// Line of a run that ended before the requested duration.
 const INTERRUPTED: &str = "interrupted";
 /// Line of a run that ended by itself or was interrupted.
@@ -43,7 +45,11 @@ fn labelled_number(text: &str, label: &str) -> Option<i64> {
 fn samples(text: &str) -> Result<Vec<i64>> {
     let mut gaps = Vec::new();
     let mut is_after_summary = false;
+    let mut has_title = false;
     for (n, line) in (1..).zip(text.lines().map(str::trim)) {
+        if line.starts_with(TITLE) && std::mem::replace(&mut has_title, true) {
+            return Err(ImportReason::SecondRun { line: n }.into());
+        }
         is_after_summary |= line.starts_with("Samples recorded:");
         let gap_us = if line.starts_with("ts:") {
             parse_sample(line)
@@ -85,7 +91,7 @@ fn parse_kernel_sample(line: &str) -> Option<i64> {
 
 pub(super) fn read(text: &str) -> Result<Report> {
     let gaps = samples(text)?;
-    check_complete(text, gaps.len())?;
+    check_complete(text, &gaps)?;
     let threshold = labelled_number(text, "Latency threshold:");
     let requested = labelled_number(text, "hwlatdetect: test duration");
     let has_line = |wanted: &str| text.lines().any(|line| line.trim() == wanted);
@@ -114,7 +120,15 @@ pub(super) fn read(text: &str) -> Result<Report> {
 }
 
 /// Checks that the output has all samples that it recorded. The file of --report has samples only.
-fn check_complete(text: &str, listed: usize) -> Result<()> {
+fn check_complete(text: &str, gaps: &[i64]) -> Result<()> {
+    let listed = gaps.len();
+    let longest = gaps.last().map_or(0, |gap| gap / NS_PER_US);
+    // A run without a sample may state a maximum below its threshold.
+    if let Some(max) =
+        labelled_number(text, "Max Latency:").filter(|&max| listed > 0 && max > longest)
+    {
+        return Err(ImportReason::UnlistedMaximum { max, listed: longest }.into());
+    }
     let is_output = text.lines().any(|line| line.trim_start().starts_with("hwlatdetect:"));
     match labelled_number(text, "Samples recorded:") {
         None if is_output => Err(ImportReason::CutOff { before: "\"Samples recorded\"" }.into()),
@@ -156,4 +170,24 @@ fn warnings(text: &str, above: &str, within: &str) -> Vec<Warning> {
         warnings.push(warning("import-smi", message, hint));
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = include_str!("../../../../tests/fixtures/formats/hwlatdetect-1.5.txt");
+
+    #[test]
+    fn incomplete_outputs_are_rejected() {
+        let unlisted = TEXT.replace("Max Latency: 345us", "Max Latency: 346us");
+        for (text, says) in [
+            (format!("{TEXT}{TEXT}"), "a second run begins in line 19"),
+            (unlisted, "the stated maximum is 346 us, but the longest listed sample has 345 us"),
+        ] {
+            let error = read(&text).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+        assert!(read(TEXT).is_ok());
+    }
 }

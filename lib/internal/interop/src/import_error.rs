@@ -115,6 +115,8 @@ pub enum ImportReason {
     UnknownValueCount,
     #[error("it has no thread")]
     MissingThread,
+    #[error("it has {threads} threads, but the stated number is {stated}")]
+    MissingThreads { threads: usize, stated: usize },
     #[error("cannot read the result of {program:?}: of rt-tests, cyclictest and oslat are read")]
     OtherProgram { program: String },
     #[error(
@@ -131,6 +133,9 @@ pub enum ImportReason {
         "it recorded {recorded} samples, but lists {listed}; give the file of its option --report instead"
     )]
     WrongSampleCount { recorded: i64, listed: usize },
+
+    #[error("the stated maximum is {max} us, but the longest listed sample has {listed} us")]
+    UnlistedMaximum { max: i64, listed: i64 },
 
     // rtla.
     #[error("its title names neither timerlat nor osnoise; rtla's hist mode is read, top is not")]

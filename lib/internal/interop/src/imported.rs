@@ -1,6 +1,9 @@
 //! The parts that all imports of foreign files share: the conversion to a report, and warnings
 //! about missing information.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use files::file::read_json;
@@ -10,7 +13,7 @@ use files::report::{
 };
 use files::subjects::SPINNING_CONTROL;
 use jitterstat::stats::{Interval, quantile};
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 
 use crate::import_error::{ImportReason, Result};
 
@@ -52,6 +55,34 @@ pub(super) fn check_count(entry: &'static str, count: usize) -> Result<()> {
 /// Parses JSON. An error names line, column and the path of keys.
 pub(super) fn json<'a, T: Deserialize<'a>>(text: &'a str, expected: &'static str) -> Result<T> {
     read_json(text).map_err(|error| ImportReason::Json { expected, source: Box::new(error) }.into())
+}
+
+/// Deserializes numbered entries, such as threads. The entries of two runs may have the same number.
+pub(super) fn unique_numbers<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> std::result::Result<BTreeMap<u64, T>, D::Error> {
+    struct Entries<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+        type Value = BTreeMap<u64, T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("numbered entries")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(
+            self,
+            mut map: A,
+        ) -> std::result::Result<Self::Value, A::Error> {
+            let mut entries = BTreeMap::new();
+            while let Some((number, entry)) = map.next_entry()? {
+                if entries.insert(number, entry).is_some() {
+                    return Err(A::Error::custom(format!("entry {number} comes twice")));
+                }
+            }
+            Ok(entries)
+        }
+    }
+    deserializer.deserialize_map(Entries(PhantomData))
 }
 
 /// Removes the escape sequences of a terminal at the beginning of a line.

@@ -10,10 +10,10 @@ use files::report::Report;
 use serde::Deserialize;
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
-use crate::import_error::{ImportPlace, ImportReason, Result};
+use crate::import_error::{ImportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
-    ImportedReport, check_count, clock, json, no_cost, no_rounds, rounded, subject, unknown_period,
-    warning,
+    ImportedReport, check_count, clock, json, no_cost, no_rounds, rounded, subject, unique_numbers,
+    unknown_period, warning,
 };
 use crate::rt_tests::{SysInfo, replace_nan};
 
@@ -28,6 +28,7 @@ struct File {
     version: Option<u64>,
     #[serde(default)]
     sysinfo: SysInfo,
+    #[serde(deserialize_with = "unique_numbers")]
     cpu: BTreeMap<u64, Cpu>,
 }
 
@@ -72,9 +73,15 @@ pub(super) fn read(text: &str) -> Result<Report> {
         imported.warnings.push(rounded(TOOL, "microseconds", "the rest cut off"));
     }
     for (&number, cpu) in &file.cpu {
+        let place = || ImportPlace::Entry { object: "cpu", number };
+        // Without it, the number of values above the bins is unknown.
+        if cpu.count.is_none() {
+            let error = ImportError::from(ImportReason::MissingFigure { figure: "count" });
+            return Err(error.at(place()));
+        }
         let stated = StatedFigures { count: cpu.count, min: cpu.min, max: cpu.max, mean: cpu.avg };
-        let values = BinnedValues::new(&cpu.histogram, &stated, unit_ns)
-            .map_err(|e| e.at(ImportPlace::Entry { object: "cpu", number }))?;
+        let values =
+            BinnedValues::new(&cpu.histogram, &stated, unit_ns).map_err(|e| e.at(place()))?;
         let subject = subject(format!("{TOOL}/cpu-{number}"), TOOL, None);
         bins::add_subject(&mut imported, subject, values, HINT);
     }

@@ -19,7 +19,7 @@ use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::import_error::{ImportPlace, ImportReason, Result};
 use crate::imported::{
     ImportedReport, check_count, clock, compare_gaps_hint, json, no_cost, no_rounds, rounded,
-    subject, warning,
+    subject, unique_numbers, warning,
 };
 use crate::rt_tests::Frame;
 use files::quantity::GAPS;
@@ -30,6 +30,7 @@ const HINT: &str = "Run oslat with a larger -b, so that every value has a bin.";
 
 #[derive(Deserialize)]
 struct File {
+    #[serde(deserialize_with = "unique_numbers")]
     thread: BTreeMap<u64, Thread>,
 }
 
@@ -113,6 +114,7 @@ pub(super) struct OslatThread {
 
 pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
     let file: File = json(text, "oslat result")?;
+    frame.check_threads(file.thread.len())?;
     let has_decimals = file.thread.values().any(|thread| thread.histogram.has_decimals);
     let threads = file.thread.into_iter().map(|(name, thread)| {
         let place = ImportPlace::Entry { object: "thread", number: name };
@@ -142,7 +144,7 @@ pub(super) fn add_threads(
     has_decimals: bool,
 ) -> Result<()> {
     check_count("thread", threads.len())?;
-    to.warnings = warnings(has_decimals);
+    to.warnings.extend(warnings(has_decimals));
     for thread in threads {
         let name = thread.name;
         let is_shared = threads.iter().filter(|other| other.cpu == thread.cpu).count() > 1;

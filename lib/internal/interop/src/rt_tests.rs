@@ -8,12 +8,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use files::report::{Clock, Host};
+use files::report::{Clock, Host, Warning};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use crate::FAILED_RUN_WARNING;
 use crate::import_error::{ImportReason, Result};
-use crate::imported::{ImportedReport, json, rfc3339, unknown_host};
+use crate::imported::{ImportedReport, json, rfc3339, unknown_host, warning};
 
 /// The frame. Fields that are only written are skipped when reading, since nothing depends on them.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -29,11 +30,10 @@ pub(super) struct Frame {
     pub start_time: String,
     /// Empty if it is not known.
     pub end_time: String,
-    #[serde(skip_deserializing)]
+    /// 0 if all threads were started.
     pub return_code: i64,
     pub sysinfo: SysInfo,
-    #[serde(skip_deserializing)]
-    pub num_threads: usize,
+    pub num_threads: Option<usize>,
     /// 1 for nanoseconds, 0 for microseconds. Not a resolution, in spite of its name.
     pub resolution_in_ns: Option<u64>,
 }
@@ -97,6 +97,25 @@ impl Frame {
         first.rsplit('/').next().unwrap_or_default()
     }
 
+    /// Checks that a file has as many threads as it states.
+    pub fn check_threads(&self, threads: usize) -> Result<()> {
+        match self.num_threads {
+            Some(stated) if stated != threads => {
+                Err(ImportReason::MissingThreads { threads, stated }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the warning about a run that failed.
+    fn failure(&self, tool: &str) -> Option<Warning> {
+        let code = self.return_code;
+        let message =
+            || format!("{tool} has failed with the return code {code}, so values may be missing.");
+        let hint = "Repeat the run.";
+        (code != 0).then(|| warning(FAILED_RUN_WARNING, message(), hint))
+    }
+
     /// Returns the content of the frame, without the threads.
     pub fn imported(&self, tool: &'static str, clock: Clock) -> ImportedReport {
         let (start, end) = (parse_mail_date(&self.start_time), parse_mail_date(&self.end_time));
@@ -114,7 +133,7 @@ impl Frame {
             duration_ns: length.and_then(|length| u64::try_from(length.as_nanos()).ok()),
             host,
             clock,
-            warnings: Vec::new(),
+            warnings: self.failure(tool).into_iter().collect(),
             subjects: Vec::new(),
         }
     }

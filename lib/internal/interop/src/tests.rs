@@ -19,7 +19,8 @@ use crate::cyclictest::Resolution;
 use crate::import_error::ImportError;
 use crate::imported::{ImportedReport, clock, subject, unknown_host};
 use crate::{
-    LAST_LINE_WARNING, cyclictest, detect, hgrm, hlog, log_prefix, openmetrics, parse, trackers,
+    FAILED_RUN_WARNING, LAST_LINE_WARNING, cyclictest, detect, hgrm, hlog, log_prefix, openmetrics,
+    parse, trackers,
 };
 
 const FIXTURES: [&str; 6] = [
@@ -231,6 +232,24 @@ fn open_last_lines_are_named() {
     // Footers show that the text is complete.
     let table = include_str!("../../../../tests/fixtures/formats/java-1.2.1.hgrm");
     assert!(!is_open(table.trim_end()));
+    // A table without a footer ends with a number, unless its last distance is infinite.
+    let rows = table.split("#[").next().unwrap().trim_end();
+    assert!(is_open(rows) && !is_open(&format!("{rows}\n")));
+    let csv = include_str!("../../../../tests/fixtures/formats/java-1.2.1-csv.hgrm");
+    assert!(!is_open(csv.trim_end()));
+}
+
+#[test]
+fn failed_runs_are_named() {
+    for text in [FIXTURES[0], FIXTURES[3]] {
+        let is_failed = |text: &str| {
+            let warnings = parse(text).unwrap().warnings;
+            warnings.iter().any(|warning| warning.code == FAILED_RUN_WARNING)
+        };
+        let failed = text.replace("\"return_code\": 0", "\"return_code\": 1");
+        assert_ne!(failed, text);
+        assert!(!is_failed(text) && is_failed(&failed));
+    }
 }
 
 #[test]
@@ -305,6 +324,7 @@ fn invalid_foreign_numbers_are_rejected() {
     };
     let cyclictest = FIXTURES[0];
     let jitterdebugger = FIXTURES[4];
+    let one_thread = with(cyclictest, "\"num_threads\": 2", "\"num_threads\": 1");
     let cases = [
         (with(cyclictest, "\"cycles\": ", "\"cycles\": 1"), ""),
         (with(cyclictest, "\"cycles\": ", "\"cycles\": -"), "invalid value: integer"),
@@ -335,6 +355,15 @@ fn invalid_foreign_numbers_are_rejected() {
         ),
         (with(jitterdebugger, "\"version\": 3", "\"version\": 9"), "version 9"),
         (with(jitterdebugger, "\"avg\": ", "\"avg\": -nan, \"was\": "), ""),
+        (with(cyclictest, "\"num_threads\": 2", "\"num_threads\": 5"), "2 threads, but the stated"),
+        (
+            with(FIXTURES[3], "\"num_threads\": 2", "\"num_threads\": 1"),
+            "2 threads, but the stated",
+        ),
+        (with(cyclictest, "\"num_threads\": 2,", ""), ""),
+        (with(&one_thread, "\"1\": {", "\"0\": {"), "entry 0 comes twice"),
+        (with(jitterdebugger, "\"count\": ", "\"was\": "), "cpu.0: the count is missing"),
+        (with(jitterdebugger, "\"1\": {", "\"0\": {"), "entry 0 comes twice"),
         (
             with(jitterdebugger, "\"resolution_in_ns\": 1000", "\"resolution_in_ns\": 10"),
             "resolution_in_ns 10",
