@@ -99,10 +99,13 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
         subjects: Vec::new(),
     };
     for (histogram, unit) in histograms.iter().zip(units) {
-        // A script may print a map several times.
+        // A script may print a map several times. The name alone is then none of them.
+        let is_same = |other: &&MapHistogram| other.name == histogram.name;
+        let is_repeated = histograms.iter().filter(is_same).count() > 1;
         let has_name = |name: &str| imported.subjects.iter().any(|other| other.id == name);
-        let numbered = (2..).map(|n| format!("{}-{n}", histogram.name));
-        let mut names = std::iter::once(histogram.name.clone()).chain(numbered);
+        let numbered = (1..).map(|n| format!("{}-{n}", histogram.name));
+        let name = (!is_repeated).then(|| histogram.name.clone());
+        let mut names = name.into_iter().chain(numbered);
         let id = names.find(|name| !has_name(name)).unwrap_or_default();
         let values = histogram.values(unit).map_err(|e| e.at(ImportPlace::Subject(id.clone())))?;
         bins::add_subject(&mut imported, subject(id, TOOL, None), values, HINT);
@@ -288,7 +291,9 @@ Attaching 3 probes...
     fn repeated_maps_are_numbered() {
         let report = read(&format!("{TEXT}{TEXT}"), None).unwrap();
         let ids: Vec<&str> = report.subjects.iter().map(|s| s.id.as_str()).collect();
-        assert_eq!(ids[2..], ["@usecs-2", "@latency_ns[java, 12]-2"]);
+        let expected =
+            ["@usecs-1", "@latency_ns[java, 12]-1", "@usecs-2", "@latency_ns[java, 12]-2"];
+        assert_eq!(ids, expected);
     }
 
     #[test]

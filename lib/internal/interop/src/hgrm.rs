@@ -20,14 +20,14 @@ use crate::hgrm::heading::{Distance, Heading, Row};
 use crate::hlog;
 use crate::import_error::{ExportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
-    ImportedReport, check_count, clock, no_cost, no_rounds, subject, unknown_host, unknown_period,
-    warning,
+    ImportedReport, check_count, clock, no_cost, no_rounds, run_id, subject, unknown_host,
+    unknown_period, warning,
 };
 use crate::unit::Unit;
 
 const TOOL: &str = "hdr-percentiles";
-/// Name of the subject of the first table.
-const FIRST: &str = "distribution";
+/// Name of the subject of a table.
+const NAME: &str = "distribution";
 const HINT: &str = "Write an interval log (.hlog), which has every bin.";
 /// Line above the table of wrk2, whose values are in milliseconds.
 const WRK2_TITLE: &str = "Detailed Percentile spectrum:";
@@ -130,7 +130,7 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
         subjects: Vec::new(),
     };
     for (number, table) in (1..).zip(&tables) {
-        let id = if number == 1 { FIRST.to_owned() } else { format!("{FIRST}-{number}") };
+        let id = run_id(NAME, number, tables.len());
         let unit = table_unit(table).unwrap_or(Unit::Ms);
         let values =
             table.values(unit.nanoseconds()).map_err(|e| e.at(ImportPlace::Subject(id.clone())))?;
@@ -422,7 +422,7 @@ mod tests {
         let text = format!("  {WRK2_TITLE}\n{table}----\n  1000 requests in 2.00s\n{table}");
         let report = read(&text, None).unwrap();
         let ids: Vec<&str> = report.subjects.iter().map(|s| s.id.as_str()).collect();
-        assert_eq!(ids, ["distribution", "distribution-2"]);
+        assert_eq!(ids, ["distribution-1", "distribution-2"]);
         assert_eq!(figures(&report, 1), figures(&report, 0));
         assert!(report.warnings.iter().all(|w| w.code != "import-unit"));
     }

@@ -166,6 +166,12 @@ pub(super) fn subject(id: String, name: &str, period_ns: Option<u64>) -> Subject
     }
 }
 
+/// Returns the id of one of several runs in a file. The name alone is that of a single run, so that a
+/// reference to it is not that of the first if another one follows.
+pub(super) fn run_id(name: &str, number: usize, count: usize) -> String {
+    if count == 1 { name.to_owned() } else { format!("{name}-{number}") }
+}
+
 /// The number of missed ticks, as far as a source states it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MissedTicks {

@@ -12,8 +12,8 @@ use crate::CUT_WARNING;
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::import_error::{ImportPlace, ImportReason, Result};
 use crate::imported::{
-    ImportedReport, MissedTicks, check_count, clock, no_cost, no_rounds, rounded, strip_escapes,
-    subject, summary, unknown_host, unknown_period, warning,
+    ImportedReport, MissedTicks, check_count, clock, no_cost, no_rounds, rounded, run_id,
+    strip_escapes, subject, summary, unknown_host, unknown_period, warning,
 };
 
 pub(super) const TOOL: &str = "xenomai-latency";
@@ -200,6 +200,10 @@ pub(super) fn read(text: &str) -> Result<Report> {
     if figures.is_empty() {
         return Err(ImportReason::CutOff { before: "a line \"RTD\"" }.into());
     }
+    if runs.iter().any(|run| run.figures().is_none() && !run.bins.is_empty()) {
+        return Err(UNFINISHED.into());
+    }
+    let count = figures.len();
     let durations = figures.iter().map(|figures| figures.duration_ns);
     let mut imported = ImportedReport {
         tool: TOOL,
@@ -213,7 +217,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
     };
     for (number, run) in (1..).zip(&runs) {
         let Some(figures) = run.figures() else { continue };
-        let id = if number == 1 { TOOL.to_owned() } else { format!("{TOOL}-{number}") };
+        let id = run_id(TOOL, number, count);
         let place = ImportPlace::Subject(id.clone());
         add_run(&mut imported, subject(id, TOOL, run.period_ns), run, figures)
             .map_err(|e| e.at(place))?;
@@ -436,6 +440,7 @@ RTS|      0.363|      2.232|      4.036|       0|     0|    00:00:02/00:00:02
                 "{cut}RTD|      0.723|      2.302|      3.740|       0|     0|      0.363|      4.035\n"
             ),
             TEXT.replace("2.232|      4.036", "2.232|      4.035"),
+            format!("{TEXT}HSD|    avg|   0 -  1 |      100\n"),
         ] {
             let error = read(&text).unwrap_err().to_string();
             assert!(error.contains("cut off before the line \"RTS\" of a run"), "{error}");
@@ -458,7 +463,8 @@ RTS|      0.363|      2.232|      4.036|       0|     0|    00:00:02/00:00:02
         assert_eq!(report.subjects[0].period_ns, 500_000);
         assert_eq!(figures(&report), (0, 1_182, Some(1_316), None, 3_899, Some(0)));
         let twice = read(&format!("{latmus}{latmus}")).unwrap();
-        assert_eq!(twice.subjects[1].id, "xenomai-latency-2");
+        let ids: Vec<&str> = twice.subjects.iter().map(|s| s.id.as_str()).collect();
+        assert_eq!(ids, ["xenomai-latency-1", "xenomai-latency-2"]);
     }
 
     #[test]
