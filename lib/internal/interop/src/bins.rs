@@ -86,6 +86,16 @@ pub(super) struct StatedFigures {
     pub mean: Option<f64>,
 }
 
+impl StatedFigures {
+    /// Checks that a source that always states the maximum of its values does so.
+    pub fn check_maximum(&self) -> Result<()> {
+        if self.max.is_none() && self.count != Some(0) {
+            return Err(ImportReason::MissingFigure { figure: "maximum" }.into());
+        }
+        Ok(())
+    }
+}
+
 impl BinnedValues {
     /// Converts bins with a unit of `unit_ns` nanoseconds; `None` without a value. If the stated
     /// count is larger than that of the bins, the difference is above the last bin. A count, a

@@ -100,7 +100,9 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
             max: thread.max,
             mean: thread.avg,
         };
-        let values = BinnedValues::new(&thread.histogram, &stated, unit_ns)
+        let values = stated
+            .check_maximum()
+            .and_then(|()| BinnedValues::new(&thread.histogram, &stated, unit_ns))
             .map_err(|e| e.at(ImportPlace::Entry { object: "thread", number: *name }))?;
         let mut subject = subject(id, TOOL, period_ns);
         subject.cpu = thread.cpu.and_then(|cpu| u64::try_from(cpu).ok());

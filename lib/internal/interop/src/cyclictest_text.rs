@@ -445,15 +445,13 @@ impl Output {
         let overflow = figures.overflow.or_else(|| is_covered.then_some(0));
         let count = overflow.and_then(|overflow| in_bins.checked_add(overflow));
         let count = count.ok_or(ImportReason::UnknownValueCount)?;
-        if count > 0 && figures.max.is_none() {
-            return Err(ImportReason::MissingFigure { figure: "maximum" }.into());
-        }
         if !self.contains_lines(number, figures, &raw, count) {
             let line = self.histogram_line.unwrap_or_default();
             return Err(ImportReason::SecondRun { line }.into());
         }
         let mean = figures.mean.map(|mean| mean as f64);
         let stated = StatedFigures { count: Some(count), min: figures.min, max: figures.max, mean };
+        stated.check_maximum()?;
         BinnedValues::new(&raw, &stated, unit_ns)
     }
 

@@ -14,6 +14,8 @@ use crate::{bpftrace, cyclictest_text, hgrm, hlog, hwlatdetect, oslat_text, rtla
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Maximum number of characters of a line that is quoted as the reason.
 const MAX_EXCERPT: usize = 40;
+/// The first bytes of every encoded histogram, in base64.
+const ENCODED: &str = "HIST";
 
 /// Recognizes the format of a text; `None` if it is unknown.
 pub fn detect(text: &str) -> Option<Detection> {
@@ -43,6 +45,26 @@ fn detect_text(text: &str) -> Option<Detection> {
         }
         if !line.starts_with('#') {
             left = left.saturating_sub(line.len() + 1);
+        }
+    }
+    None
+}
+
+/// Finds the first line of another format in a text, which is the output of another tool.
+pub(super) fn find_other_format(text: &str, format: &FileFormat) -> Option<Detection> {
+    let mut lines = (1..).zip(text.lines()).peekable();
+    while let Some((number, line)) = lines.next() {
+        let next = lines.peek().map_or("", |(_, next)| next);
+        // A line of a log is long, and no other format has one.
+        if *format == FileFormat::Hlog && line.contains(ENCODED) {
+            continue;
+        }
+        let other = detect_line(number, line, next).filter(|other| other.format != *format);
+        // A row of any table has numbers like an interval whose histogram is damaged.
+        let is_row =
+            |other: &Detection| other.format == FileFormat::Hlog && !line.contains(ENCODED);
+        if other.as_ref().is_some_and(|other| !is_row(other) || line.starts_with(['#', '['])) {
+            return other;
         }
     }
     None

@@ -46,6 +46,12 @@ impl FileFormat {
         matches!(self, Self::Hlog | Self::Hgrm | Self::CyclictestText | Self::Bpftrace)
     }
 
+    /// Returns whether the format is one of lines, which may follow those of another.
+    pub fn is_text(&self) -> bool {
+        use FileFormat::{Bins, Jitterdebugger, Osjitter, RtTests};
+        !matches!(self, Osjitter { .. } | Bins | RtTests | Jitterdebugger)
+    }
+
     /// Returns the name of the format with its article, for a sentence.
     pub fn name(&self) -> &'static str {
         match self {

@@ -62,6 +62,13 @@ pub enum ImportReason {
     CutOff { before: &'static str },
     #[error("a second run begins in line {line}: expected one run, so give each a file of its own")]
     SecondRun { line: usize },
+    /// Contains the first line of another format.
+    #[error(
+        "it contains {} as well ({}): expected one tool, so give each a file of its own",
+        .0.format.name(),
+        .0.evidence
+    )]
+    OtherTool(Box<Detection>),
     #[error(
         "line {line} states another unit than the lines above it: expected one, so give each unit a file of its own"
     )]

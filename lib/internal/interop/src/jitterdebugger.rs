@@ -80,8 +80,10 @@ pub(super) fn read(text: &str) -> Result<Report> {
             return Err(error.at(place()));
         }
         let stated = StatedFigures { count: cpu.count, min: cpu.min, max: cpu.max, mean: cpu.avg };
-        let values =
-            BinnedValues::new(&cpu.histogram, &stated, unit_ns).map_err(|e| e.at(place()))?;
+        let values = stated
+            .check_maximum()
+            .and_then(|()| BinnedValues::new(&cpu.histogram, &stated, unit_ns))
+            .map_err(|e| e.at(place()))?;
         let subject = subject(format!("{TOOL}/cpu-{number}"), TOOL, None);
         bins::add_subject(&mut imported, subject, values, HINT);
     }

@@ -149,6 +149,11 @@ fn parse_format(text: &str, format: &FileFormat, unit: Option<Unit>) -> Result<R
             return Err(ImportReason::Unsupported { remedy }.into());
         }
     };
+    if format.is_text()
+        && let Some(other) = detect::find_other_format(text, format)
+    {
+        return Err(ImportReason::OtherTool(Box::new(other)).into());
+    }
     if may_lose_figures(text, format) {
         report.warnings.push(imported::warning(
             LAST_LINE_WARNING,

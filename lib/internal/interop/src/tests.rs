@@ -239,6 +239,35 @@ fn open_last_lines_are_named() {
     assert!(!is_open(csv.trim_end()));
 }
 
+/// Returns the number of values in a report.
+fn value_count(report: &Report) -> u64 {
+    report.subjects.iter().filter_map(|subject| subject.summary.as_ref()).map(|s| s.ticks).sum()
+}
+
+#[test]
+fn outputs_in_one_file_are_all_read() {
+    // A log of fractions needs a unit. A prefix is recognized if all lines have it.
+    let is_text = |name: &str| !name.ends_with(".json") && !name.starts_with("java-logged");
+    let files = foreign_files();
+    let texts = files.iter().filter(|(name, text)| is_text(name) && text.ends_with('\n'));
+    let sources: Vec<(&str, Report)> =
+        texts.filter_map(|(_, text)| Some((text.as_str(), parse(text).ok()?))).collect();
+    for (i, (text, first)) in sources.iter().enumerate() {
+        // Every file meets itself and some of other formats.
+        for step in (0..).step_by(7).take(8) {
+            let (other, second) = &sources[(i + step) % sources.len()];
+            let Ok(both) = parse(&format!("{text}{other}")) else { continue };
+            let line = text.lines().next().unwrap_or_default();
+            let at = format!("{line}, {}", second.tool.name);
+            assert_eq!(value_count(&both), value_count(first) + value_count(second), "{at}");
+            // The lines of these files have no order, and are added up.
+            let is_sum = ["hdr-log", "hwlatdetect"].contains(&second.tool.name.as_str());
+            let subjects = first.subjects.len() + second.subjects.len();
+            assert!(is_sum || both.subjects.len() == subjects, "{at}");
+        }
+    }
+}
+
 #[test]
 fn failed_runs_are_named() {
     for text in [FIXTURES[0], FIXTURES[3]] {
@@ -361,6 +390,8 @@ fn invalid_foreign_numbers_are_rejected() {
             "2 threads, but the stated",
         ),
         (with(cyclictest, "\"num_threads\": 2,", ""), ""),
+        (with(cyclictest, "\"max\": ", "\"was\": "), "thread.0: the maximum is missing"),
+        (with(jitterdebugger, "\"max\": ", "\"was\": "), "cpu.0: the maximum is missing"),
         (with(&one_thread, "\"1\": {", "\"0\": {"), "entry 0 comes twice"),
         (with(jitterdebugger, "\"count\": ", "\"was\": "), "cpu.0: the count is missing"),
         (with(jitterdebugger, "\"1\": {", "\"0\": {"), "entry 0 comes twice"),
