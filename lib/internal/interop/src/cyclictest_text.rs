@@ -13,8 +13,8 @@ use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::cyclictest::{HINT, TOOL, missed_warning, thread_id};
 use crate::import_error::{ImportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
-    ImportedReport, check_count, clock, no_cost, no_rounds, rounded, strip_escapes, subject,
-    unknown_host, unknown_period, warning,
+    CUT_WARNING, ImportedReport, check_count, clock, no_cost, no_rounds, rounded, strip_escapes,
+    subject, unknown_host, unknown_period, warning,
 };
 use crate::unit::Unit;
 
@@ -189,6 +189,8 @@ struct Output {
     labels: BTreeSet<String>,
     /// Number of the line that begins the histogram.
     histogram_line: Option<usize>,
+    /// Whether the values of `-v` begin after the first cycle, or skip cycles.
+    skips_cycles: bool,
     /// Whether the lines of the threads are rewritten during the run, as without `-q`.
     is_live: bool,
 }
@@ -324,6 +326,7 @@ impl Output {
         if last.is_some_and(|last| last >= line.cycle) || figures.line.is_some() {
             return Err(ImportReason::SecondRun { line: n }.into());
         }
+        self.skips_cycles |= line.cycle != last.map_or(0, |last| last.saturating_add(1));
         let count = self.values.entry(line.thread).or_default().entry(line.value).or_default();
         *count += 1;
         check_count("thread", self.threads.len())
@@ -382,6 +385,11 @@ impl Output {
                 "The output of cyclictest states no unit: values are taken as microseconds.";
             let hint = "If it ran with -N, they are nanoseconds: give --unit ns.";
             warnings.push(warning("import-unit", message, hint));
+        }
+        if self.skips_cycles && self.columns.is_empty() {
+            let message = "The values of -v skip cycles: lines are missing, or -o left out values.";
+            let hint = "Keep all lines, and run cyclictest without -o.";
+            warnings.push(warning(CUT_WARNING, message, hint));
         }
         let has_periods = self.threads.values().all(|figures| figures.period_us().is_some());
         warnings.push(if has_periods {
@@ -579,6 +587,13 @@ mod tests {
         assert_eq!(ids, ["cyclictest/thread-0", "cyclictest/thread-1"]);
         assert_eq!(figures(&report.subjects[0]), (3, 7_000, 7_666, 9_000, None));
         assert_eq!(figures(&report.subjects[1]), (1, 11_000, 11_000, 11_000, None));
+        let is_cut = |lines: &str| {
+            let warnings = read(lines, None).unwrap().warnings;
+            warnings.iter().any(|warning| warning.code == CUT_WARNING)
+        };
+        assert!(!is_cut(lines));
+        assert!(is_cut(&lines.replace("0:       2:", "0:       3:")));
+        assert!(is_cut(&lines.replace("1:       0:      11", "1:       1:      11")));
     }
 
     const LINES: &str = "\

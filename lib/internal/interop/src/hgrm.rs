@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn row_rounded_to_whole_is_no_end() {
+    fn rounded_row_is_no_end() {
         let rounded = "       9.000 1.000000         1000      50000000.00\n";
         let text =
             without_footer(TEXT).replace("       9.000 1.000000000000       1000\n", rounded);
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn unit_of_another_table_is_not_taken() {
+    fn units_of_tables_are_separate() {
         let own = format!("{TEXT}{OWN_COMMENT}\n");
         let stated = TEXT.replace("Value ", "Value(ms)");
         for text in [

@@ -122,6 +122,16 @@ pub(super) fn read(text: &str) -> Result<Report> {
 /// Checks that the output has all samples that it recorded. The file of --report has samples only.
 fn check_complete(text: &str, gaps: &[i64]) -> Result<()> {
     let listed = gaps.len();
+    let is_output = text.lines().any(|line| line.trim_start().starts_with("hwlatdetect:"));
+    match labelled_number(text, "Samples recorded:") {
+        None if is_output => {
+            return Err(ImportReason::CutOff { before: "\"Samples recorded\"" }.into());
+        }
+        Some(recorded) if recorded != listed as i64 => {
+            return Err(ImportReason::WrongSampleCount { recorded, listed }.into());
+        }
+        _ => {}
+    }
     let longest = gaps.last().map_or(0, |gap| gap / NS_PER_US);
     // A run without a sample may state a maximum below its threshold.
     if let Some(max) =
@@ -129,14 +139,7 @@ fn check_complete(text: &str, gaps: &[i64]) -> Result<()> {
     {
         return Err(ImportReason::UnlistedMaximum { max, listed: longest }.into());
     }
-    let is_output = text.lines().any(|line| line.trim_start().starts_with("hwlatdetect:"));
-    match labelled_number(text, "Samples recorded:") {
-        None if is_output => Err(ImportReason::CutOff { before: "\"Samples recorded\"" }.into()),
-        Some(recorded) if recorded != listed as i64 => {
-            Err(ImportReason::WrongSampleCount { recorded, listed }.into())
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Summarizes ascending gaps; `None` if there is none.

@@ -33,6 +33,11 @@ pub(super) struct ImportedReport {
     pub subjects: Vec<Subject>,
 }
 
+/// Code of the warning of a report whose text lacks a part of a run.
+pub const CUT_WARNING: &str = "import-cut";
+/// Code of the warning of a report whose tool has failed.
+pub const FAILED_RUN_WARNING: &str = "import-failed-run";
+
 /// Start of a run in a report, if it is not known.
 const UNKNOWN_TIME: &str = "at an unknown time";
 

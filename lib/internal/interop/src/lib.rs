@@ -41,6 +41,8 @@ mod xenomai;
 
 use std::path::Path;
 
+pub use crate::imported::{CUT_WARNING, FAILED_RUN_WARNING};
+
 use cli::exit;
 use cli::file_io;
 use files::file::File as _;
@@ -70,10 +72,6 @@ pub fn read(file: &Path) -> exit::Result<Report> {
 
 /// Code of the warning of a report whose text may end within a number.
 pub const LAST_LINE_WARNING: &str = "import-last-line";
-/// Code of the warning of a report whose text lacks the end of a run.
-pub const CUT_WARNING: &str = "import-cut";
-/// Code of the warning of a report whose tool has failed.
-pub const FAILED_RUN_WARNING: &str = "import-failed-run";
 /// Codes of the warnings that a report may lack values of its source. No limit can be judged then.
 pub const OMISSION_WARNINGS: [&str; 5] = [
     LAST_LINE_WARNING,

@@ -12,9 +12,8 @@ use files::report::{Clock, Host, Warning};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use crate::FAILED_RUN_WARNING;
 use crate::import_error::{ImportReason, Result};
-use crate::imported::{ImportedReport, json, rfc3339, unknown_host, warning};
+use crate::imported::{FAILED_RUN_WARNING, ImportedReport, json, rfc3339, unknown_host, warning};
 
 /// The frame. Fields that are only written are skipped when reading, since nothing depends on them.
 #[derive(Debug, Default, Deserialize, Serialize)]

@@ -8,8 +8,8 @@ use files::report::{Report, Status, Warning};
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::import_error::{ImportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
-    ImportedReport, check_count, clock, compare_gaps_hint, no_cost, no_rounds, rounded, subject,
-    unknown_host, unknown_period, warning,
+    CUT_WARNING, ImportedReport, check_count, clock, compare_gaps_hint, no_cost, no_rounds,
+    rounded, subject, unknown_host, unknown_period, warning,
 };
 use files::quantity::GAPS;
 
@@ -126,20 +126,17 @@ impl CpuColumn {
     /// Checks that the figures below the buckets are complete and agree with them. `last_bucket` is
     /// the last one of all columns.
     fn check_figures(&self, in_buckets: u64, count: u64, last_bucket: Option<u64>) -> Result<()> {
-        if count == 0 {
-            return Ok(());
-        }
-        // The line of the maximum is the last one.
-        let max = self.max.ok_or(ImportReason::MissingFigure { figure: "maximum" })?;
         let sum = in_buckets.saturating_add(self.over.unwrap_or(count.saturating_sub(in_buckets)));
         if sum != count {
             return Err(ImportReason::WrongCount { in_bins: sum, stated: count }.into());
         }
-        let Some(bucket) = last_bucket.filter(|&bucket| sum > in_buckets && max <= bucket) else {
-            return Ok(());
-        };
-        let above = sum - in_buckets;
-        Err(ImportReason::OverflowBelowBuckets { above, bucket, max }.into())
+        match last_bucket.zip(self.max) {
+            Some((bucket, max)) if sum > in_buckets && max <= bucket => {
+                let above = sum - in_buckets;
+                Err(ImportReason::OverflowBelowBuckets { above, bucket, max }.into())
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -297,6 +294,14 @@ impl Table {
             bins::add_subject(&mut imported, empty, None, HINT);
         }
         self.check_printed()?;
+        let lacks_max = |column: &CpuColumn| column.max.is_none() && !column.buckets.is_empty();
+        if self.columns.iter().any(lacks_max) {
+            imported.warnings.push(warning(
+                CUT_WARNING,
+                "The line \"max:\" is missing: a maximum is known only as the lower edge of its bucket.",
+                "Run rtla without --no-summary, and keep its whole output.",
+            ));
+        }
         for column in self.columns {
             let values = column
                 .values(self.last_bucket, unit_ns)
@@ -414,6 +419,20 @@ mod tests {
                     Index   CPU-000   CPU-001\nover: 0\ncount: 0\nmin: 0\navg: 0\nmax: 0\n";
         let error = read(text).unwrap_err().to_string();
         assert!(error.contains("larger -E"), "{error}");
+    }
+
+    #[test]
+    fn missing_maximum_is_named() {
+        let is_named = |text: &str| {
+            let warnings = read(text).unwrap().warnings;
+            warnings.iter().any(|warning| warning.code == CUT_WARNING)
+        };
+        let text = "# RTLA osnoise histogram\n# Time unit is microseconds (us)\nIndex CPU-000 CPU-001\n\
+                    10 3 0\nover: 0 0\ncount: 3 0\nmin: 12 -\navg: 14 -\nmax: 19 -\n";
+        assert!(!is_named(text));
+        for next in ["count:", "min:", "max:"] {
+            assert!(is_named(text.split_once(next).unwrap().0), "{next}");
+        }
     }
 
     #[test]

@@ -245,7 +245,7 @@ fn value_count(report: &Report) -> u64 {
 }
 
 #[test]
-fn outputs_in_one_file_are_all_read() {
+fn concatenated_outputs_are_all_read() {
     // A log of fractions needs a unit. A prefix is recognized if all lines have it.
     let is_text = |name: &str| !name.ends_with(".json") && !name.starts_with("java-logged");
     let files = foreign_files();

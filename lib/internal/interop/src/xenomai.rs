@@ -8,12 +8,11 @@
 use files::report::{MAX_NS, Report, Status, Subject, Warning};
 use jitterstat::stats::Interval;
 
-use crate::CUT_WARNING;
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::import_error::{ImportPlace, ImportReason, Result};
 use crate::imported::{
-    ImportedReport, MissedTicks, check_count, clock, no_cost, no_rounds, rounded, run_id,
-    strip_escapes, subject, summary, unknown_host, unknown_period, warning,
+    CUT_WARNING, ImportedReport, MissedTicks, check_count, clock, no_cost, no_rounds, rounded,
+    run_id, strip_escapes, subject, summary, unknown_host, unknown_period, warning,
 };
 
 pub(super) const TOOL: &str = "xenomai-latency";

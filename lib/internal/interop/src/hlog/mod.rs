@@ -22,14 +22,13 @@ use files::report::{
 };
 use jitterstat::stats::{Interval, quantile};
 
-use crate::CUT_WARNING;
 use crate::hlog::line::{IntervalLine, Line};
 use crate::hlog::time::{HeaderTimes, LogTimes};
 use crate::hlog::unit::{AssumedUnit, UnitEvidence, UnitReason, comment_unit};
 use crate::import_error::{ImportPlace, ImportReason, Result};
 use crate::imported::{
-    ImportedReport, check_count, clock, no_cost, rfc3339, subject, unknown_host, unknown_period,
-    warning,
+    CUT_WARNING, ImportedReport, check_count, clock, no_cost, rfc3339, subject, unknown_host,
+    unknown_period, warning,
 };
 use crate::unit::Unit;
 
