@@ -120,6 +120,8 @@ const UNFINISHED: ImportReason = ImportReason::CutOff { before: "the line \"RTS\
 struct Run {
     period_ns: Option<u64>,
     bins: Vec<HistogramRow>,
+    /// Number of values in the bins, as stated below them.
+    stated_count: Option<u64>,
     /// Elapsed time of the last heading, which is repeated.
     heading_ns: Option<u64>,
     last_second: Option<SecondLine>,
@@ -144,6 +146,17 @@ impl Run {
         }
         self.whole = Some(line);
         Ok(())
+    }
+
+    /// Checks that the rows of the histogram are complete.
+    fn check_bins(&self) -> Result<()> {
+        let in_bins = self.bins.iter().fold(0, |sum: u64, row| sum.saturating_add(row.count));
+        match self.stated_count {
+            Some(stated) if stated != in_bins => {
+                Err(ImportReason::WrongCount { in_bins, stated }.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Adds a line before or between those of the seconds.
@@ -243,10 +256,18 @@ fn parse_runs(text: &str) -> Result<Vec<Run>> {
                 }
                 run.bins.push(row);
             }
+            Some("HSS|") => run.stated_count = parse_count(line).or(run.stated_count),
             _ => run.add_heading(line)?,
         }
     }
     Ok(runs)
+}
+
+/// Parses the number of values of a line such as `HSS|    avg|      2000|      1.910|      0.450`.
+fn parse_count(line: &str) -> Option<u64> {
+    let mut cells = line.split('|').map(str::trim).skip(1);
+    cells.next().filter(|name| *name == "avg")?;
+    cells.next()?.parse().ok()
 }
 
 /// Parses the elapsed time of a line such as `RTT|  00:00:01  (periodic user-mode task, ...)`.
@@ -272,6 +293,7 @@ fn add_run(
     figures: RunLine,
 ) -> Result<()> {
     let RunLine { range, mean_ns, overruns, .. } = figures;
+    run.check_bins()?;
     if range.lower > range.upper {
         let (min_ns, max_ns) = (range.lower, range.upper);
         return Err(ImportReason::ReversedRange { min_ns, max_ns }.into());
@@ -472,6 +494,7 @@ RTS|      0.363|      2.232|      4.036|       0|     0|    00:00:02/00:00:02
             ("|     0|      0.363", "|     0|      x", "invalid row in line 8"),
             ("RTS|      0.363", "RTS|      9.363", "the minimum 9363 ns is above"),
             ("HSD|    avg|   2", "HSD|    avg|   0", "line 13 does not continue"),
+            ("|     1890", "|     1889", "1999 values, but the stated count is 2000"),
         ] {
             let error = read(&TEXT.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.contains(says), "{says}: {error}");
