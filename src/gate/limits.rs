@@ -22,7 +22,6 @@ use files::gate::limit::{Measured, MissingRounds, RoundTicks, SummaryPath};
 use files::gate::verdict::{LimitCheck, Verdict};
 use files::quantity;
 use files::report::{Report, Status, Subject, Summary, Warning};
-use interop::fleet;
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::{GateArgs, Limit};
@@ -92,14 +91,8 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Limits>> {
 fn read_reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
     let name = file.display();
     let report = interop::read_in_unit(file, args.unit)?;
-    if report.warnings.iter().any(|warning| warning.code == interop::LAST_LINE_WARNING) {
-        return Err(usage!(
-            "{name}: its last line has no line break, so a number in it may be cut off; copy the whole output, or end it with a line break if it is complete"
-        ));
-    }
-    let is_incomplete = |warning: &&Warning| {
-        [fleet::DAMAGE_WARNING, fleet::MISSING_BINS_WARNING].contains(&warning.code.as_str())
-    };
+    let is_incomplete =
+        |warning: &&Warning| interop::OMISSION_WARNINGS.contains(&warning.code.as_str());
     if let Some(Warning { message, hint, .. }) = report.warnings.iter().find(is_incomplete) {
         return Err(usage!("{name}: {message} {hint}"));
     }
@@ -157,7 +150,8 @@ impl Limits {
                 if gate.verdict.comparisons.is_empty() && gate.verdict.baseline.is_none() {
                     gate.verdict.host = report.host.clone();
                 }
-                if report.partial {
+                let is_partial = matches!(reported.subject().status, Status::Partial);
+                if report.partial || is_partial {
                     let message = "The report comes from a run that was interrupted.";
                     gate.warn("partial-report", message, "Run it again.");
                 }

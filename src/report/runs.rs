@@ -9,7 +9,7 @@ use files::entry::{self, Entry};
 use files::file::File as _;
 use files::report::{Report, Status, Warning};
 use interop::cyclictest::{self, Resolution};
-use interop::{LAST_LINE_WARNING, csv, fleet, hgrm, hlog, openmetrics, trackers};
+use interop::{OMISSION_WARNINGS, csv, hgrm, hlog, openmetrics, trackers};
 use render::formats::{Format, Offer, Rendering, single};
 use render::report::table::TableArgs;
 use render::report::{bars, html, markdown, perfetto, svg, table};
@@ -58,10 +58,6 @@ impl BinsArgs {
         self.host.is_some() || !self.label.is_empty() || self.digits.is_some()
     }
 }
-
-/// Codes of the warnings that a part of the source is missing.
-const OMISSION_WARNINGS: [&str; 3] =
-    [fleet::DAMAGE_WARNING, fleet::MISSING_BINS_WARNING, LAST_LINE_WARNING];
 
 /// Reports with the options of their rendering.
 pub struct Runs {

@@ -247,8 +247,15 @@ fn write_later_run(report: &Path, copy: &Path) {
     flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
     let mut report: Value = serde_json::from_str(&text).unwrap();
     report["started_utc"] = "2030-01-01T00:00:00Z".into();
+    let forget_misses = |summary: &mut Value| {
+        if let Some(missed) = summary.get_mut("missed") {
+            *missed = Value::Null;
+        }
+    };
     for subject in report["subjects"].as_array_mut().unwrap() {
+        forget_misses(&mut subject["summary"]);
         for round in subject["rounds"].as_array_mut().unwrap() {
+            forget_misses(&mut round["summary"]);
             for tick in round["lateness_ns"].as_array_mut().unwrap() {
                 *tick = (tick.as_i64().unwrap() * 2).into();
             }

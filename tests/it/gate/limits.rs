@@ -265,7 +265,7 @@ fn cut_numbers_are_not_limited() {
     std::fs::write(&file, &text).unwrap();
     assert_eq!(limits(&["max=5ms"], &args).ran.code, 1);
     std::fs::write(&file, &text[..text.len() - 2]).unwrap();
-    limits(&["max=5ms"], &args).refuses("its last line has no line break");
+    limits(&["max=5ms"], &args).refuses("no line break after its last line");
 }
 
 /// Rounds and files that are left out of the judged numbers are named.
