@@ -20,6 +20,8 @@ use crate::unit::Unit;
 
 /// Beginning of the first line of most runs, behind the mark of a comment.
 const START: &str = "/dev/cpu_dma_latency set to";
+/// Beginning of the line above a status that SIGUSR1 asks for.
+const STATUS: &str = "cyclictest current status";
 /// Beginnings of lines that only cyclictest prints, behind the mark of a comment.
 const BEGINNINGS: [&str; 5] =
     [START, "Min Latencies:", "Avg Latencies:", "Max Latencies:", "Histogram Overflow"];
@@ -89,6 +91,8 @@ struct ThreadFigures {
     line: Option<ThreadLine>,
     /// The last cycle of `-v`.
     last_cycle: Option<u64>,
+    /// The last cycle as it was printed.
+    printed_cycle: Option<u64>,
 }
 
 impl ThreadFigures {
@@ -193,6 +197,9 @@ struct Output {
     skips_cycles: bool,
     /// Whether the lines of the threads are rewritten during the run, as without `-q`.
     is_live: bool,
+    /// Whether the run was asked for its status, by SIGUSR1.
+    has_status: bool,
+    has_start: bool,
 }
 
 /// Reads the text. Latencies are in the given unit, in the one that the text shows, or else in
@@ -255,6 +262,8 @@ impl Output {
             self.histogram_line = self.histogram_line.or(Some(n));
         }
         self.is_live |= text.contains("loadavg:");
+        self.has_status |= text.starts_with(STATUS);
+        self.has_start |= text.starts_with(START);
         match text.split_once(':') {
             Some((label, values)) => self.add_figures(n, label, values),
             None => Ok(()),
@@ -268,7 +277,8 @@ impl Output {
         let has_histogram = self.thread_count.is_some() || self.last_row.is_some();
         let is_value = || ThreadLine::is_complete(line) || ValueLine::is_complete(line);
         if text.starts_with(START) {
-            has_histogram || !self.threads.is_empty()
+            // A file may have this line behind those of a status.
+            has_histogram || self.has_start || !self.threads.is_empty() && !self.has_status
         } else {
             has_histogram && (text == TITLE || is_value())
         }
@@ -277,7 +287,7 @@ impl Output {
     /// Adds a line of figures below the histogram.
     fn add_figures(&mut self, n: usize, label: &str, values: &str) -> Result<()> {
         let set: fn(&mut ThreadFigures, u64) = match label {
-            "Total" if self.last_row.is_some() => |_, _| (),
+            "Total" if self.last_row.is_some() && self.thread_count.is_none() => |_, _| (),
             "Min Latencies" => |figures, value| figures.min = Some(value),
             "Avg Latencies" => |figures, value| figures.mean = Some(value),
             "Max Latencies" => |figures, value| figures.max = Some(value),
@@ -321,12 +331,16 @@ impl Output {
 
     fn add_value(&mut self, n: usize, line: &ValueLine) -> Result<()> {
         let figures = self.threads.entry(line.thread).or_default();
-        let last = figures.last_cycle.replace(line.cycle);
+        let next = figures.last_cycle.map_or(0, |last| last.saturating_add(1));
+        // A value of zero has the number of the cycle before it.
+        let is_zero = line.value == 0 && figures.printed_cycle == Some(line.cycle);
+        let cycle = if is_zero { next } else { line.cycle };
         // With -q, the line of the thread follows its values.
-        if last.is_some_and(|last| last >= line.cycle) || figures.line.is_some() {
+        if cycle < next || figures.line.is_some() {
             return Err(ImportReason::SecondRun { line: n }.into());
         }
-        self.skips_cycles |= line.cycle != last.map_or(0, |last| last.saturating_add(1));
+        self.skips_cycles |= cycle != next;
+        (figures.last_cycle, figures.printed_cycle) = (Some(cycle), Some(line.cycle));
         let count = self.values.entry(line.thread).or_default().entry(line.value).or_default();
         *count += 1;
         check_count("thread", self.threads.len())
@@ -453,13 +467,13 @@ impl Output {
         let overflow = figures.overflow.or_else(|| is_covered.then_some(0));
         let count = overflow.and_then(|overflow| in_bins.checked_add(overflow));
         let count = count.ok_or(ImportReason::UnknownValueCount)?;
+        let mean = figures.mean.map(|mean| mean as f64);
+        let stated = StatedFigures { count: Some(count), min: figures.min, max: figures.max, mean };
+        stated.check_maximum()?;
         if !self.contains_lines(number, figures, &raw, count) {
             let line = self.histogram_line.unwrap_or_default();
             return Err(ImportReason::SecondRun { line }.into());
         }
-        let mean = figures.mean.map(|mean| mean as f64);
-        let stated = StatedFigures { count: Some(count), min: figures.min, max: figures.max, mean };
-        stated.check_maximum()?;
         BinnedValues::new(&raw, &stated, unit_ns)
     }
 
@@ -476,7 +490,9 @@ impl Output {
         let has_line = figures.line.is_none_or(|line| {
             let is_in_range =
                 figures.min.is_none_or(|min| min <= line.min) && figures.max >= Some(line.max);
-            self.is_live && line.cycles <= count && (line.cycles == 0 || is_in_range)
+            (self.is_live || self.has_status)
+                && line.cycles <= count
+                && (line.cycles == 0 || is_in_range)
         });
         let mut values = self.values.get(&number).into_iter().flatten();
         let last = self.last_row.unwrap_or_default();
@@ -592,6 +608,14 @@ mod tests {
             warnings.iter().any(|warning| warning.code == CUT_WARNING)
         };
         assert!(!is_cut(lines));
+        // Values of zero repeat the number of the cycle before them.
+        let zeros = [(0, 5), (0, 0), (0, 0), (3, 6)]
+            .map(|(cycle, value)| format!("       0:{cycle:8}:{value:8}\n"));
+        assert!(!is_cut(&zeros.concat()));
+        assert_eq!(
+            read(&zeros.concat(), None).unwrap().subjects[0].summary.as_ref().unwrap().ticks,
+            4
+        );
         assert!(is_cut(&lines.replace("0:       2:", "0:       3:")));
         assert!(is_cut(&lines.replace("1:       0:      11", "1:       1:      11")));
     }
@@ -643,6 +667,9 @@ T: 1 ( 1234) P:99 I:1500 C:   1000 Min:      3 Act:    6 Avg:    6 Max:      40
             assert!(error.contains("a second run begins in line "), "{error}");
         }
         assert!(read(&format!("{live}{histogram}"), None).is_ok());
+        let status = format!("# cyclictest current status:\n{lines}");
+        assert!(read(&format!("{status}{TEXT}"), None).is_ok());
+        assert!(read(&format!("{start}\n{status}{histogram}"), None).is_ok());
         assert!(read(&format!("{}{}{histogram}", value(7, 5), value(8, 412)), None).is_ok());
     }
 

@@ -149,9 +149,12 @@ fn implied_unit(line: &str) -> Option<Unit> {
 
 /// Checks that the unit of one table is not taken for that of another.
 fn check_units(common: Option<Unit>, tables: &[Table]) -> Result<()> {
-    let unit = |table: &Table| table.unit.or(table.heading.unit).or(common);
-    let first = tables.first().and_then(unit);
-    if tables.iter().any(|table| unit(table) != first) {
+    let stated = |table: &Table| [table.heading.unit, table.unit, common].into_iter().flatten();
+    let first = tables.first().and_then(|table| stated(table).next());
+    let differs = |table: &Table| {
+        stated(table).next() != first || stated(table).any(|unit| Some(unit) != first)
+    };
+    if tables.iter().any(differs) {
         return Err(ImportReason::UnitsOfTables.into());
     }
     Ok(())
@@ -193,7 +196,8 @@ impl Tables {
 /// perhaps behind the prefix of a log.
 fn figures(line: &str) -> Option<&str> {
     let (_, figures) = line.rsplit_once('[')?;
-    let is_known = ["Mean", "Max", "Buckets"].iter().any(|first| figures.starts_with(first));
+    let (first, _) = figures.split_once('=')?;
+    let is_known = ["Mean", "Max", "Buckets"].contains(&first.trim());
     is_known.then(|| figures.trim_end().trim_end_matches(']'))
 }
 
@@ -543,7 +547,7 @@ mod tests {
             format!("{own}{WRK2_TITLE}\n{TEXT}"),
         ] {
             let error = read(&text, None).unwrap_err().to_string();
-            assert!(error.contains("not all of its tables state the same unit"), "{error}");
+            assert!(error.contains("not all of its tables state one unit"), "{error}");
             assert_eq!(read(&text, Some(Unit::Us)).unwrap().subjects.len(), 2);
         }
         for text in [format!("{own}{own}"), format!("{stated}{stated}"), format!("{TEXT}{TEXT}")] {

@@ -161,7 +161,7 @@ pub enum ImportReason {
     UnprintedSamples,
 
     // HdrHistogram.
-    #[error("not all of its tables state the same unit; give it with --unit")]
+    #[error("not all of its tables state one unit, and the same; give it with --unit")]
     UnitsOfTables,
     #[error("invalid row {text:?}")]
     InvalidPercentileRow { text: String },

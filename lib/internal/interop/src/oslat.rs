@@ -228,9 +228,19 @@ impl OslatThread {
     fn check_maximum(&self, last: u64, max: u64) -> Result<()> {
         let mut occupied = self.bins.0.iter().filter(|(_, count)| **count > 0).rev().skip(1);
         let before = occupied.next().map_or(0, |(&label, _)| label);
-        // Every label is a multiple of the width of the bins.
-        let width =
-            self.bins.0.keys().fold(0, |width, &label| greatest_common_divisor(width, label));
+        let labels: Vec<u64> = self.bins.0.keys().copied().collect();
+        // With -B, the first bin also includes values below it.
+        if labels.first() == Some(&last) {
+            return Ok(());
+        }
+        // All labels are multiples of the width of the bins. With -W, -B can shift them.
+        let is_shiftable = labels.iter().any(|label| !label.is_multiple_of(NS_PER_US));
+        let width = match is_shiftable {
+            true => {
+                labels.windows(2).map(|pair| pair[1] - pair[0]).fold(0, greatest_common_divisor)
+            }
+            false => labels.iter().copied().fold(0, greatest_common_divisor),
+        };
         let lowest = before.max(last.saturating_sub(width));
         if max < lowest {
             return Err(ImportReason::MaximumBelowBin { bin_ns: last, max_ns: max }.into());
@@ -284,6 +294,8 @@ mod tests {
         }
         // The width of the bins may be that of the lowest label.
         assert!(thread(&sparse, Some(23_999)).values().is_err());
+        let shifted = thread(&[(538, 5), (1_038, 5), (1_538, 1)], Some(1_100));
+        assert!(shifted.values().unwrap().is_some());
         let error = thread(&whole, None).values().err().unwrap().to_string();
         assert!(error.contains("the maximum is missing"), "{error}");
         assert!(thread(&[(1_000, 0)], None).values().unwrap().is_none());

@@ -148,8 +148,12 @@ impl Run {
         Ok(())
     }
 
-    /// Checks that the rows of the histogram are complete.
+    /// Checks that the rows of the histogram are complete. With `-s` alone, only their number of
+    /// values is printed.
     fn check_bins(&self) -> Result<()> {
+        if self.bins.is_empty() {
+            return Ok(());
+        }
         let in_bins = self.bins.iter().fold(0, |sum: u64, row| sum.saturating_add(row.count));
         match self.stated_count {
             Some(stated) if stated != in_bins => {
@@ -433,6 +437,17 @@ RTS|      0.363|      2.232|      4.036|       0|     0|    00:00:02/00:00:02
         }
         let early = TEXT.replace("      0.363|      2.232", "     -0.363|      2.232");
         assert_eq!(figures(&read(&early).unwrap()).1, -363);
+    }
+
+    /// With `-s`, `latency` prints the number of values without the histogram.
+    #[test]
+    fn statistics_need_no_histogram() {
+        let text: String = TEXT
+            .lines()
+            .filter(|line| !line.starts_with("HSD|"))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        assert_eq!(figures(&read(&text).unwrap()).4, 4_036);
     }
 
     #[test]
