@@ -24,8 +24,8 @@ const RUN_ON_TICKS: u64 = 4;
 const SOLO_ROUNDS: u64 = 2;
 /// Duration for which rounds are repeated if the machine was busy during all of them.
 const MAX_SOLO_TIME: Duration = Duration::from_secs(5);
-/// Maximum share of the time of a round that is too little to tell a subject that never waits from one whose
-/// ticks were all late.
+/// Maximum share of the time of a round that is too little to tell a subject that never waits from
+/// one whose ticks were all late.
 const MAX_STARVED_SHARE: f64 = 0.25;
 
 /// Runs `rounds` rounds of both scenarios, or fewer if the observer stops.

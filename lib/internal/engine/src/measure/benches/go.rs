@@ -132,6 +132,11 @@ struct BenchRun<'a> {
     figures: Vec<Figure<'a>>,
 }
 
+/// Beginnings of the line below a package, behind which are its path and its time. The path may
+/// contain the name of a benchmark.
+const PACKAGE_PASS: &str = "ok  \t";
+const PACKAGE_FAILURE: &str = "FAIL\t";
+
 /// Parses the benchmarks of a run that has ended as it should.
 fn parse_complete(text: &str) -> Result<Vec<BenchSamples>, BenchOutputError> {
     let benches = parse(text)?;
@@ -150,15 +155,17 @@ fn check_ends(text: &str) -> Result<(), BenchOutputError> {
     let (mut has_ended, mut package_failures, mut failures) = (true, 0, 0);
     for line in text.lines() {
         // `go test` ends a failed package with its path, and several packages with another line.
-        let is_package_failure = line.starts_with("FAIL\t");
+        let is_package_failure = line.starts_with(PACKAGE_FAILURE);
         if line.starts_with("pkg: ") {
             if !has_ended {
                 return Err(INCOMPLETE);
             }
             package_failures = 0;
-        } else if find_failure(line).is_some() {
+        } else if line.starts_with(PACKAGE_PASS) {
+            has_ended = true;
+        } else if !is_package_failure && find_failure(line).is_some() {
             (has_ended, package_failures, failures) = (false, package_failures + 1, failures + 1);
-        } else if find_name(line).is_some() {
+        } else if !is_package_failure && find_name(line).is_some() {
             has_ended = false;
         } else if line == "FAIL" || is_package_failure {
             if is_package_failure && !has_ended {
@@ -169,7 +176,7 @@ fn check_ends(text: &str) -> Result<(), BenchOutputError> {
                 return Err(BenchOutputError::UnnamedFailure { line: line.to_owned() });
             }
             has_ended = true;
-        } else if line.ends_with("PASS") || line.starts_with("ok  \t") {
+        } else if line.ends_with("PASS") {
             has_ended = true;
         }
     }
@@ -209,6 +216,8 @@ impl<'a> Reader<'a> {
             (self.package, self.packages) = (package.trim(), self.packages + 1);
         } else if let Some(unit) = line.strip_prefix("Unit ") {
             self.directions.extend(parse_direction(unit));
+        } else if [PACKAGE_PASS, PACKAGE_FAILURE].iter().any(|end| line.starts_with(end)) {
+            self.end_bench();
         } else if let Some(name) = find_failure(line) {
             // Its name can be in front, or be that of the benchmark above it.
             self.pending.take_if(|bench| bench.name == name);
@@ -534,6 +543,8 @@ mod tests {
         for end in [
             "PASS\n".to_owned(),
             "PASS\nok  \ta\t1.2s\n".to_owned(),
+            "PASS\nok  \tx/GoBenchmark\t1.2s\n".to_owned(),
+            format!("{named}FAIL\nFAIL\tx/Benchmarks\t0.1s\nFAIL\n"),
             "no line breakPASS\n".to_owned(),
             "PASS\ncoverage: 1.0% of statements\nok  \ta\t1.2s\n".to_owned(),
             format!("{named}FAIL\n"),
@@ -544,6 +555,7 @@ mod tests {
         ] {
             let benches = parse_complete(&format!("{line}{end}")).unwrap();
             assert!(!benches.is_empty(), "{end}");
+            assert!(benches.iter().all(|bench| bench.name != "Benchmark"), "{end}");
         }
         let no_pass = "no line PASS after its benchmarks, so that it is incomplete";
         let unnamed = "names no benchmark that failed";
