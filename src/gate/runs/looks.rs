@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use cli::time::format_duration;
 use engine::measure::metric::ProgramMetric;
 use files::gate::verdict::RunMetric;
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::pairs::now;
@@ -154,9 +155,10 @@ impl<'a> RunLooks<'a> {
         let judged = self.plan.judge(&runs.values, is_last);
         let judged = judged.iter().zip(&self.plan.metrics).zip(&runs.values);
         for (((judged, metric), values), decided) in judged.zip(&mut self.decided) {
-            // Values of zero decide nothing, and more pairs would not change that.
+            // Zeros decide nothing. More pairs would not change that if a side has no other value.
             let outcome = match MetricPlan::is_unresolved(metric, values) {
-                true => Outcome::Pass,
+                true if is_last || has_only_zeros(values) => Outcome::Pass,
+                true => Outcome::Inconclusive,
                 false => judged.outcome,
             };
             if decided.is_none() && outcome != Outcome::Inconclusive {
@@ -164,4 +166,9 @@ impl<'a> RunLooks<'a> {
             }
         }
     }
+}
+
+/// Returns whether a side has no value above zero.
+fn has_only_zeros(values: &[Sides<f64>]) -> bool {
+    values.iter().all(|pair| pair.base == 0.0) || values.iter().all(|pair| pair.candidate == 0.0)
 }

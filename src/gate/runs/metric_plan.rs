@@ -182,7 +182,7 @@ impl MetricPlan {
     }
 }
 
-/// Returns whether half of the values or more are zero.
+/// Returns whether the median of values, none of which is negative, is zero: the lower one of two.
 fn has_zero_median(values: impl ExactSizeIterator<Item = f64>) -> bool {
     let count = values.len();
     let zeros = values.filter(|value| *value == 0.0).count();
@@ -192,12 +192,7 @@ fn has_zero_median(values: impl ExactSizeIterator<Item = f64>) -> bool {
 /// Shows a median of zero, whose place another value took in the computation. Nothing has a ratio to
 /// zero.
 fn show_zeros(metric: &mut RunMetric) {
-    let median = |side: usize| {
-        let mut values: Vec<f64> = metric.values.iter().map(|pair| pair[side]).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied()
-    };
-    let is_zero = [0, 1].map(|side| median(side) == Some(0.0));
+    let is_zero = [0, 1].map(|side| has_zero_median(metric.values.iter().map(|pair| pair[side])));
     if is_zero[0] {
         metric.a = 0.0;
     }
