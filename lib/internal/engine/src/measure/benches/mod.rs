@@ -316,8 +316,8 @@ pub fn is_count(number: &str) -> bool {
 
 /// Returns whether a number of a benchmark, of which lower values are better, is a time.
 ///
-/// The number that a harness judges by default is one, even if its unit is not known. A number that the
-/// benchmark adds is one by its unit, or by the end of its name: `p99-ns`, `wait_us`.
+/// The number that a harness judges by default is one, even if its unit is not known. A number that
+/// the benchmark adds is one by its unit, or by the end of its name: `p99-ns`, `wait_us`.
 pub fn is_time(number: &str, unit: &str) -> bool {
     const TIME_UNITS: [&str; 12] = [
         "ps",
