@@ -346,6 +346,7 @@ fn judge_test(
         let hint = "Run them in turn, without --duet: that decides more reliably here.";
         gate.warn("duet-under-steal", &message, hint);
     }
+    gate.warn_of_early_sides(&test.names, &pairs.lateness_ns);
     if pairs.empty_pairs > 0 {
         let count = pluralize(pairs.empty_pairs, "pair");
         let message = format!("{count} of rounds left out: a side delivered no tick.");

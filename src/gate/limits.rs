@@ -234,6 +234,9 @@ impl Limits {
 
     /// Compares a measured subject with the limits and records the result in the verdict.
     fn check_subject(&self, subject: &Subject, gate: &mut RunningGate) {
+        if let Some(Summary { early: Some(early), ticks, .. }) = &subject.summary {
+            gate.warn_of_early_ticks(&subject.id, *early, *ticks);
+        }
         let measured = self.measure(subject);
         match &measured {
             Ok(MeasuredSubject { numbers, rate }) => {

@@ -7,14 +7,19 @@ use std::time::{Instant, SystemTime};
 use cli::exit;
 use cli::file_io::{Destination, OutputDirectory, RESULT_FILES};
 use cli::terminal;
+use cli::time::format_share;
 use cli::units::to_ns;
 use engine::machine::host;
 use files::gate::verdict::{LeftOverProcesses, SCHEMA, Verdict};
 use files::report::{Fitness, Warning};
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::GateArgs;
 use crate::gate::pairs::now;
+
+/// Share of early ticks above which the gate warns. A few are errors of a program's clock.
+const MAX_EARLY_SHARE: f64 = 0.01;
 
 /// A running gate.
 pub struct RunningGate {
@@ -96,6 +101,28 @@ impl RunningGate {
         );
         self.warn("left-over-processes", &message, "Let the program wait for its processes.");
         self.verdict.left_over = Some(found);
+    }
+
+    /// Warns of each side that ticks before its deadlines.
+    pub fn warn_of_early_sides(&mut self, names: &Sides<String>, lateness_ns: &Sides<Vec<i64>>) {
+        for (name, lateness_ns) in names.iter().zip(lateness_ns.iter()) {
+            let early = lateness_ns.iter().filter(|ns| **ns < 0).count();
+            self.warn_of_early_ticks(name, early as u64, lateness_ns.len() as u64);
+        }
+    }
+
+    /// Warns of a subject that ticks before its deadlines, because its percentiles are then lower than
+    /// those of a subject that is on time.
+    pub fn warn_of_early_ticks(&mut self, subject: &str, early: u64, ticks: u64) {
+        if early as f64 > ticks as f64 * MAX_EARLY_SHARE {
+            let share = format_share(early, ticks);
+            let message = format!(
+                "{subject} was early for {share} of its ticks, which lowers its percentiles."
+            );
+            let hint =
+                "A tick must not come before its deadline: check how the program computes it.";
+            self.warn("early-ticks", &message, hint);
+        }
     }
 
     /// Prints new warnings before measuring, so that the user can still interrupt, and adds them to

@@ -94,6 +94,14 @@ fn first_session_creates_the_file() {
 }
 
 #[test]
+fn early_sessions_are_named() {
+    let stored = Stored::with_session();
+    let gate = stored.gate(-20_000, &[]).exits(0);
+    let warned = gate.verdict().warnings.iter().any(|warning| warning.code == "early-ticks");
+    assert!(warned, "{}", gate.ran.stdout);
+}
+
+#[test]
 fn stored_settings_apply_to_later_sessions() {
     let stored = Stored::with_session();
     let first = stored.read();

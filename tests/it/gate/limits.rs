@@ -219,6 +219,20 @@ fn open_limit_suggests_ticks() {
 }
 
 #[test]
+fn early_subjects_are_named() {
+    let script = serde_json::json!({"scripted": {"lateness_ns": [[-10_000]]}});
+    let measured = "--limit p50=1ms --subject scripted --period 1ms --ticks 500 --round-ticks 25";
+    let measured: Vec<&str> = measured.split(' ').collect();
+    let gate = Gate::from_ran(super::gate(&measured).script(&script).run()).exits(0);
+    let report = gate.ran.path("report.json");
+    let reported = limits(&["p50=1ms"], &["--report", report.to_str().unwrap()]);
+    for gate in [&gate, &reported] {
+        let is_named = gate.verdict().warnings.iter().any(|warning| warning.code == "early-ticks");
+        assert!(is_named, "{}", gate.ran.stdout);
+    }
+}
+
+#[test]
 fn unsupported_limits_are_rejected() {
     for (max, says) in [
         ("p99", "'--limit <PATH=VALUE>': invalid limit"),

@@ -276,6 +276,25 @@ fn empty_round_drops_its_pair() {
     );
 }
 
+/// A side that is too early has lower percentiles than one that is on time.
+#[test]
+fn early_sides_are_named() {
+    for (a, b, early) in [
+        (20_000, -10_000, &["scripted-b@1ms/current-thread was early for 100 % of its ticks"][..]),
+        (-10_000, 20_000, &["scripted@1ms/current-thread was early for 100 % of its ticks"]),
+        (20_000, 0, &[]),
+    ] {
+        let gate = Gate::scripted(&SCRIPTS, &late_by(&[a], &[b]));
+        let warnings = &gate.verdict().warnings;
+        assert_eq!(warnings.len(), early.len(), "{warnings:?}");
+        for (warning, early) in warnings.iter().zip(early) {
+            assert_eq!(warning.code, "early-ticks");
+            assert!(warning.message.starts_with(early), "{warning:?}");
+            assert!(gate.ran.stdout.contains(early), "{}", gate.ran.stdout);
+        }
+    }
+}
+
 #[test]
 fn side_without_ticks_fails() {
     let mut script = late_by(&[20_000], &[20_000]);
