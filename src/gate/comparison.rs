@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
 use cli::time::format_duration;
-use cli::words::pluralize;
 use engine::machine::{host, tuning};
 use engine::measure::child::RunFailure;
 use engine::measure::duet;
@@ -15,7 +14,6 @@ use engine::scenario::draw_seed;
 use files::fitness::Fitness;
 use files::gate::calibration::Calibration;
 use files::gate::verdict::{self, Mode, PairVerdict};
-use files::report::Change;
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{self, Look, Outcome, Reason, Rules};
 use jitterstat::gate::round::Pair;
@@ -347,20 +345,7 @@ fn judge_test(
         gate.warn("duet-under-steal", &message, hint);
     }
     gate.warn_of_early_sides(&test.names, &pairs.lateness_ns);
-    if pairs.empty_pairs > 0 {
-        let count = pluralize(pairs.empty_pairs, "pair");
-        let message = format!("{count} of rounds left out: a side delivered no tick.");
-        let hint = "The machine stalled for a whole round: use a quieter one, or longer rounds.";
-        gate.warn("no-tick", &message, hint);
-    }
-    if let Some(Change { what, from, to }) = &pairs.setting_change {
-        let count = pluralize(pairs.excluded_pairs, "pair");
-        let message = format!(
-            "{count} of rounds left out: the {what} was changed from {from} to {to}, from outside."
-        );
-        let hint = "Keep other programs from changing settings while osjitter measures.";
-        gate.warn("settings-changed", &message, hint);
-    }
+    gate.verdict.warnings.extend(pairs.left_out.warnings("rounds"));
     warn_of_few_pairs(verdict.pairs, "rounds", gate);
     gate.report_left_over(pairs.left_over());
     gate.verdict.comparisons.push(verdict);

@@ -12,6 +12,7 @@ mod baseline;
 pub mod calibrate;
 mod calibration;
 mod comparison;
+mod left_out_pairs;
 mod limits;
 mod live_estimate;
 mod pair_failure;

@@ -33,16 +33,10 @@ use files::window::TimeInWindow;
 use jitterstat::gate::round::Pair;
 use jitterstat::gate::{Side, Sides};
 
+use crate::gate::left_out_pairs::LeftOutPairs;
 use crate::gate::live_estimate::show_estimate;
 use crate::gate::pair_failure::PairFailure;
 use crate::gate::pair_test::{PairSource, PairTest};
-
-/// Pairs without a tick on one side that are tolerated before the gate gives up, in addition to a
-/// tenth of the others.
-///
-/// A stall of the machine can swallow a whole round of a ticker that skips missed ticks. More than
-/// this many are the subject's fault, not the machine's.
-const MAX_EMPTY_PAIRS: u64 = 5;
 
 /// The pairs collected so far.
 #[derive(Default)]
@@ -54,12 +48,7 @@ pub struct CollectedPairs {
     /// Lateness of every tick of each side, if the collection keeps ticks.
     pub lateness_ns: Sides<Vec<i64>>,
     pub elapsed: Duration,
-    /// Number of pairs left out because one side delivered no tick.
-    pub empty_pairs: u64,
-    /// Number of pairs left out because a setting was changed from outside.
-    pub excluded_pairs: u64,
-    /// The first such change.
-    pub setting_change: Option<Change>,
+    pub left_out: LeftOutPairs,
     /// Stalls and machine conditions during the rounds.
     pub tally: Tally,
     /// Number of processes that the program of each side left running, and that were killed.
@@ -248,10 +237,10 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
     fn complete_pair(&mut self, Sides { base, candidate }: Sides<HalfPair>) {
         let candidate_first = candidate.slot < base.slot;
         if let Some(change) = base.change {
-            return self.record_excluded_pair(Side::Base, change);
+            return self.record_changed_pair(Side::Base, change);
         }
         if let Some(change) = candidate.change {
-            return self.record_excluded_pair(Side::Candidate, change);
+            return self.record_changed_pair(Side::Candidate, change);
         }
         match (base.record, candidate.record) {
             (Some(base), Some(candidate)) => {
@@ -274,25 +263,16 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         self.is_done |= (self.is_enough)(&self.pairs.values);
     }
 
-    /// Leaves out a pair without a tick on a side. This favours neither side, because the whole
-    /// pair is dropped whichever side was empty.
     fn record_empty_pair(&mut self, side: Side) {
-        self.pairs.empty_pairs += 1;
-        let max_empty_pairs = MAX_EMPTY_PAIRS + self.pairs.values.len() as u64 / 10;
-        if self.pairs.empty_pairs > max_empty_pairs {
+        if self.pairs.left_out.add_empty(self.pairs.values.len()) {
             self.fail(PairFailure::NoTicks { side: self.test.names[side].clone() });
         }
     }
 
-    /// Leaves out a pair during which a setting was changed, whichever side was affected.
-    fn record_excluded_pair(&mut self, side: Side, change: Change) {
-        self.pairs.excluded_pairs += 1;
-        let max_excluded_pairs = MAX_EMPTY_PAIRS + self.pairs.values.len() as u64 / 10;
-        if self.pairs.excluded_pairs > max_excluded_pairs {
-            let (side, change) = (self.test.names[side].clone(), change.clone());
-            self.fail(PairFailure::SettingsChanged { side, change });
+    fn record_changed_pair(&mut self, side: Side, change: Change) {
+        if self.pairs.left_out.add_changed(change.clone(), self.pairs.values.len()) {
+            self.fail(PairFailure::SettingsChanged { side: self.test.names[side].clone(), change });
         }
-        self.pairs.setting_change.get_or_insert(change);
     }
 
     fn fail(&mut self, failure: PairFailure) {
@@ -378,7 +358,7 @@ impl<F: FnMut(&[Pair]) -> bool> Observer for PairCollector<'_, F> {
         match result {
             Err(error) => {
                 let side = self.test.names[side].clone();
-                self.fail(PairFailure::Round { side, source: error.clone() });
+                self.fail(PairFailure::Round { side, source: Box::new(error.clone()) });
             }
             // Discard an interrupted round.
             Ok(round) if round.stopped => {}

@@ -176,6 +176,19 @@ fn percent_above(ratio: f64) -> String {
 }
 
 #[test]
+fn pairs_without_ticks_are_counted() {
+    let home = tempfile::tempdir().unwrap();
+    let args = ["--max-time", "5s", "--subject", "scripted", "--format", "json"];
+    let mut script = noisy_script();
+    script["scripted"]["no_tick_in_round"] = 3.into();
+    let command = calibrate(&[&SHORT[..], &args].concat()).directory(home.path());
+    let found = Calibration::from_json(&command.script(&script).run().exits(0).stdout).unwrap();
+    let says = "1 pair of rounds left out: a side delivered no tick";
+    let warned = found.warnings.iter().any(|warning| warning.message.starts_with(says));
+    assert!(warned, "{:?}", found.warnings);
+}
+
+#[test]
 fn later_looks_detect_smaller_changes() {
     let calibrated = ScriptedCalibration::new();
     let metrics = &calibrated.calibration.metrics;

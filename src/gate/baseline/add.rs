@@ -18,6 +18,7 @@ use files::file::File as _;
 use files::gate::baseline::{Baseline, MAX_SESSIONS, SCHEMA, SESSION_PAIRS, Session};
 use files::gate::baseline_test;
 use files::gate::verdict::BaselineMetric;
+use files::report::Warning;
 use jitterstat::gate::decision::Outcome;
 use render::document::terminal::render as render_terminal;
 
@@ -98,6 +99,9 @@ impl<'a> AddRequest<'a> {
         terminal::note(self.quiet, &format!("a session of {subject}: {seconds:.0}s"));
         let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let (mut pairs, reason) = self.plan.measure(stop, self.quiet);
+        for Warning { message, hint, .. } in pairs.left_out.warnings("rounds") {
+            terminal::warning(&format!("{message} {hint}"));
+        }
         if let Some(failure) = pairs.failure.take() {
             return Err(Error::measure(format!("{failure}; no session was added to {name}")));
         }

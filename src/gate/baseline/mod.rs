@@ -90,6 +90,7 @@ impl BaselineTest {
         gate.record_fitness(Fitness::from_tally(&pairs.tally, gate.verdict.host.cpus_online));
         gate.report_left_over(pairs.left_over());
         gate.warn_of_early_sides(&test.names, &pairs.lateness_ns);
+        gate.verdict.warnings.extend(pairs.left_out.warnings("rounds"));
         if stop_reason.is_some() {
             gate.mark_partial(pairs.failure.as_ref().map(|failure| failure.to_string()));
         }

@@ -191,7 +191,11 @@ fn build_calibration(
         plan: CalibrationPlan::new(&test.design, &test.rules),
         pairs: values.len() as u64,
         pair_ns,
-        warnings: calibration::warnings(&metrics, values.len()),
+        warnings: [
+            calibration::warnings(&metrics, values.len()),
+            pairs.left_out.warnings("rounds"),
+        ]
+        .concat(),
         metrics,
         inconclusive: recording.inconclusive(),
         real_gates: recording.real_gates(),

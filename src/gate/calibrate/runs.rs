@@ -8,7 +8,6 @@ use cli::terminal::progress::Progress;
 use cli::units::to_ns;
 use engine::machine::host;
 use engine::measure::benches::RunLength;
-use engine::measure::child::RunFailure;
 use engine::measure::metric::ProgramMetric;
 use engine::program::Program;
 use engine::scenario::draw_seed;
@@ -21,6 +20,8 @@ use jitterstat::gate::decision::ALPHA;
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::gate::calibrate::text::RUN_FORMATS;
 use crate::gate::calibrate::{Measurement, exit_status, pairs_within, write_and_print};
+use crate::gate::left_out_pairs::LeftOutPairs;
+use crate::gate::pair_failure::PairFailure;
 use crate::gate::pair_test::{DEFAULT_MAX_PAIRS, looks_of_runs};
 use crate::gate::pairs::now;
 use crate::gate::runs::programs::{
@@ -59,7 +60,8 @@ struct MeasuredPairs {
     metrics: Vec<RecordedMetric>,
     elapsed: Duration,
     /// Why the pairs ended early, if they did.
-    failure: Option<RunFailure>,
+    failure: Option<PairFailure>,
+    left_out: LeftOutPairs,
 }
 
 /// Runs pairs until the time is over.
@@ -75,7 +77,7 @@ fn measure(
     let max_pairs = pairs_within(args.max_time, first_runs.pair_time, "runs", advice)?;
     let started = now();
     let progress = Progress::new(max_pairs, args.rounds.quiet);
-    let CollectedRuns { values, result, .. } =
+    let CollectedRuns { values, left_out, result, .. } =
         programs.run_pairs(&first_runs, &metrics, stop, &progress, |_| {
             (started.elapsed() < args.max_time).then(|| vec![true; metrics.len()])
         });
@@ -85,6 +87,7 @@ fn measure(
         metrics: recorded.map(|(metric, values)| recorded_metric(metric, &values)).collect(),
         elapsed: started.elapsed(),
         failure: result.err(),
+        left_out,
     })
 }
 
@@ -106,7 +109,7 @@ impl MeasuredPairs {
             started_utc: measurement.started_utc,
             duration_ns,
             partial: self.failure.is_some(),
-            failure: self.failure.and_then(RunFailure::message),
+            failure: self.failure.and_then(PairFailure::message),
             environment: EnvironmentKey::from_host(&measurement.host),
             program: programs.names.base.clone(),
             plan: programs.plan(cpu, &looks),
@@ -115,7 +118,7 @@ impl MeasuredPairs {
             metrics: runs::metrics(&self.metrics, &recording),
             inconclusive: recording.inconclusive(),
             real_gates: recording.real_gates(),
-            warnings: warnings(&[], pairs),
+            warnings: [warnings(&[], pairs), self.left_out.warnings("runs")].concat(),
         }
     }
 }

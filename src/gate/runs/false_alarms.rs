@@ -69,6 +69,7 @@ impl RecordedSuite {
             pairs: 0,
             values: vec![Vec::new(); self.values.len()],
             left_over: Default::default(),
+            left_out: Default::default(),
             result: Ok(()),
         };
         let mut recorded = 0;

@@ -34,6 +34,7 @@ use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 use crate::gate::args::{GateArgs, Tolerance};
 use crate::gate::calibration::{self, GateCalibration};
+use crate::gate::pair_failure::PairFailure;
 use crate::gate::pair_test::{DEFAULT_MAX_PAIRS, looks_of_runs, looks_within};
 use crate::gate::pairs::now;
 use crate::gate::running_gate::RunningGate;
@@ -197,7 +198,9 @@ impl RunComparison {
             Err(stop) => {
                 let (reason, failure) = match stop {
                     StopReason::Refused(error) => (Reason::NotMeasured, Some(error.to_string())),
-                    StopReason::RunFailed(RunFailure::Interrupted) => (Reason::Interrupted, None),
+                    StopReason::RunFailed(PairFailure::Program(RunFailure::Interrupted)) => {
+                        (Reason::Interrupted, None)
+                    }
                     StopReason::RunFailed(failure) => {
                         (Reason::NotMeasured, Some(failure.to_string()))
                     }
@@ -354,6 +357,7 @@ impl RunComparison {
             warn_of_few_pairs(pairs as u64, "runs", gate);
         }
         gate.report_left_over(runs.left_over);
+        gate.verdict.warnings.extend(runs.left_out.warnings("runs"));
 
         let is_last = plan.is_screen || pairs == plan.last_look();
         let mut metrics = looks.metrics(&runs.values, is_last);

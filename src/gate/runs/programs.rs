@@ -15,16 +15,20 @@ use engine::measure::child::{self, ProgramFault, RunFailure, RunRequest, Series}
 use engine::measure::metric::{self, ProgramMetric, ResolvedRun, RunValues, UnjudgedNumber};
 use engine::measure::metric_spec::{self, MetricSpec};
 use engine::measure::pair_turns::{PairTurn, pair_turns};
+use engine::measure::round_settings::RoundSettings;
 use engine::program::Program;
 use engine::scenario::RoundLength;
 use files::gate::verdict::{LeftOverProcesses, RunPlan, UnjudgedBench, UnjudgedReason};
+use files::report::Change;
 use jitterstat::gate::decision::{ALPHA, FLOOR_NS};
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::{Side, Sides};
 use jitterstat::series::Better;
 
 use crate::gate::args::{Tolerance, WholeRunArgs};
+use crate::gate::left_out_pairs::LeftOutPairs;
 use crate::gate::live_estimate::show_estimate;
+use crate::gate::pair_failure::PairFailure;
 use crate::gate::pairs::now;
 use crate::gate::screen;
 
@@ -77,7 +81,7 @@ pub enum StopReason {
     /// The user made a mistake, so the runs cannot be judged.
     Refused(Error),
     /// A run failed or was interrupted.
-    RunFailed(RunFailure),
+    RunFailed(PairFailure),
 }
 
 impl From<Error> for StopReason {
@@ -86,10 +90,12 @@ impl From<Error> for StopReason {
     }
 }
 
-impl From<RunFailure> for StopReason {
-    fn from(failure: RunFailure) -> Self {
+impl From<PairFailure> for StopReason {
+    fn from(failure: PairFailure) -> Self {
         match failure {
-            RunFailure::NotStarted { .. } => Self::Refused(failure.into()),
+            PairFailure::Program(failure @ RunFailure::NotStarted { .. }) => {
+                Self::Refused(failure.into())
+            }
             failure => Self::RunFailed(failure),
         }
     }
@@ -116,8 +122,10 @@ pub struct CollectedRuns {
     pub values: Values,
     /// Processes that the programs left running in these runs.
     pub left_over: LeftOverProcesses,
-    /// Why a run failed, if one did.
-    pub result: Result<(), RunFailure>,
+    /// Pairs without values, because a setting was changed during them.
+    pub left_out: LeftOutPairs,
+    /// Why the runs ended before `next_metrics` ended them, if they did.
+    pub result: Result<(), PairFailure>,
 }
 
 impl Programs {
@@ -193,7 +201,7 @@ impl Programs {
                 StopReason::Refused(screen::long_run_error())
             }
             RunFailure::Interrupted | RunFailure::NoResources { .. } => {
-                StopReason::RunFailed(failure)
+                StopReason::RunFailed(failure.into())
             }
             failure => StopReason::Refused(failure.into()),
         })
@@ -333,11 +341,14 @@ impl Programs {
             pairs: 0,
             values: vec![Vec::new(); metrics.len()],
             left_over: LeftOverProcesses::default(),
+            left_out: LeftOutPairs::default(),
             result: Ok(()),
         };
         let mut open = vec![true; metrics.len()];
         let mut selected = self.sides.clone();
-        let mut half_pair: Sides<Option<OpenValues>> = Sides::default();
+        let mut half_pair: Sides<Option<HalfPair>> = Sides::default();
+        // Programs inherit the settings of this thread.
+        let settings = RoundSettings::read();
         for PairTurn { pair, slot, side } in pair_turns(self.seed) {
             if slot == 0 {
                 let Some(next) = next_metrics(&runs) else { break };
@@ -346,7 +357,7 @@ impl Programs {
                     match self.select(metrics, &open, limit, stop) {
                         Ok(programs) => selected = programs,
                         Err(failure) => {
-                            runs.result = Err(failure);
+                            runs.result = Err(failure.into());
                             break;
                         }
                     }
@@ -356,15 +367,21 @@ impl Programs {
             let run = self.run(side, &selected, limit, stop);
             let run = run.inspect(|run| runs.count(run.left_over));
             match run.and_then(|run| self.open_values(side, metrics, &open, &run.values)) {
-                Ok(side_values) => half_pair[side] = Some(side_values),
+                Ok(values) => {
+                    let change = settings.changes().into_iter().next();
+                    half_pair[side] = Some(HalfPair { values, change });
+                }
                 Err(RunFailure::TimedOut { .. }) if self.is_deadline_over() => break,
                 Err(failure) => {
-                    runs.result = Err(failure);
+                    runs.result = Err(failure.into());
                     break;
                 }
             }
-            if let Some(pair_values) = half_pair.take_both() {
-                runs.push(pair_values);
+            if let Some(pair) = half_pair.take_both() {
+                runs.result = self.add_pair(pair, &mut runs);
+                if runs.result.is_err() {
+                    break;
+                }
                 if let Some(shown) = open.iter().position(|&is_open| is_open) {
                     let logarithms = without_zeros(&runs.values[shown]).into_iter();
                     let logarithms = logarithms.map(|pair| pair.map(f64::ln));
@@ -374,6 +391,23 @@ impl Programs {
             }
         }
         runs
+    }
+
+    /// Adds a pair to the runs, or leaves it out if a setting was changed during it.
+    ///
+    /// # Errors
+    /// Returns an error if too many pairs are left out.
+    fn add_pair(&self, pair: Sides<HalfPair>, runs: &mut CollectedRuns) -> Result<(), PairFailure> {
+        let change_of = |side: Side| Some((side, pair[side].change.clone()?));
+        let Some((side, change)) = [Side::Base, Side::Candidate].into_iter().find_map(change_of)
+        else {
+            runs.push(pair.map(|half| half.values));
+            return Ok(());
+        };
+        if runs.left_out.add_changed(change.clone(), runs.pairs) {
+            return Err(PairFailure::SettingsChanged { side: self.names[side].clone(), change });
+        }
+        Ok(())
     }
 
     /// Returns the programs for runs of the open metrics only, or of everything if the harness cannot
@@ -438,6 +472,13 @@ impl Programs {
 
 /// The value of each metric in a run; `None` for one that is not measured any more.
 type OpenValues = Vec<Option<f64>>;
+
+/// A run whose partner has not run yet.
+struct HalfPair {
+    values: OpenValues,
+    /// Setting that was changed from outside during the run.
+    change: Option<Change>,
+}
 
 impl CollectedRuns {
     fn count(&mut self, found: LeftOverProcesses) {

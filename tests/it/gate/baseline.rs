@@ -94,6 +94,20 @@ fn first_session_creates_the_file() {
 }
 
 #[test]
+fn pairs_without_ticks_are_counted() {
+    let stored = Stored::with_session();
+    let mut script = late_by(20_000);
+    script["scripted"]["no_tick_in_round"] = 3.into();
+    let says = "1 pair of rounds left out: a side delivered no tick";
+    let gated = super::gate(&QUICK).args(["--baseline"]).args([stored.file()]);
+    let gate = Gate::from_ran(gated.script(&script).run()).exits(0);
+    let warned = gate.verdict().warnings.iter().any(|warning| warning.message.starts_with(says));
+    assert!(warned, "{}", gate.ran.stdout);
+    let added = stored.add_command(&[]).args(QUICK).script(&script).run().exits(0);
+    assert!(added.stderr.contains(says), "{}", added.stderr);
+}
+
+#[test]
 fn early_sessions_are_named() {
     let stored = Stored::with_session();
     let gate = stored.gate(-20_000, &[]).exits(0);

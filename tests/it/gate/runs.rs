@@ -94,6 +94,37 @@ pub fn runs(gate: &Gate) -> &RunsVerdict {
 pub const COUNTED: &str =
     "n=$(cat \"$HOME_OF_TEST/n\" 2>/dev/null || echo 0); echo $((n + 1)) >\"$HOME_OF_TEST/n\"\n";
 
+/// The first pair follows a run of each side that is dropped, so run 8 is the first one of pair 4.
+#[cfg(target_os = "linux")]
+#[test]
+fn pairs_with_changed_settings_are_excluded() {
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
+        return;
+    }
+    let bind = "cpus=$(taskset -cp $PPID); cpus=${cpus##*: }\n\
+                bind() { taskset -cp \"$1\" $PPID >/dev/null; }\n";
+    let once = "case $n in 8) echo \"$cpus\" >\"$HOME_OF_TEST/cpus\"; bind \"${cpus%%[-,]*}\";;\n\
+                10) bind \"$(cat \"$HOME_OF_TEST/cpus\")\";; esac\n";
+    let forever = "case $n in 8) bind \"${cpus%%[-,]*}\";; esac\n";
+    for (change, code, pairs, excluded) in [(once, 0, 24, 1), (forever, 4, 3, 6)] {
+        let script = [COUNTED, bind, change].concat();
+        let tolerance = ["--tolerance", "wall=900%"];
+        let scripts = ScriptPair::new(&script, &script);
+        let gate = scripts.gate(&[&["--metric", "wall"], &tolerance[..]].concat()).exits(code);
+        let verdict = gate.verdict();
+        assert_eq!(runs(&gate).pairs, pairs, "{}", gate.ran.stdout);
+        let count = if excluded == 1 { "1 pair".to_owned() } else { format!("{excluded} pairs") };
+        let says = format!("{count} of runs left out: the CPU affinity was changed from ");
+        let is_warned = |warning: &Warning| {
+            warning.code == "settings-changed" && warning.message.starts_with(&says)
+        };
+        assert!(verdict.warnings.iter().any(is_warned), "{:?}", verdict.warnings);
+        let failure = verdict.failure.as_deref().unwrap_or_default();
+        let says = "too many pairs ran with a changed setting: CPU affinity";
+        assert_eq!(failure.contains(says), code == 4, "{failure}");
+    }
+}
+
 #[test]
 fn metrics_are_judged_by_direction() {
     use Outcome::{Improved, Pass, Regressed};
