@@ -323,7 +323,8 @@ impl Programs {
     }
 
     /// Runs pairs, each in random order, until `next_metrics` returns `None` for the runs so far.
-    /// Otherwise it returns a flag for each metric: whether the next pair measures it.
+    /// Otherwise it returns a flag for each metric: whether the next pair measures it. It is called
+    /// once for each number of complete pairs.
     ///
     /// Returns the values of all complete pairs, even if a run fails. The pair in which the deadline
     /// comes is incomplete.
@@ -349,8 +350,9 @@ impl Programs {
         let mut half_pair: Sides<Option<HalfPair>> = Sides::default();
         // Programs inherit the settings of this thread.
         let settings = RoundSettings::read();
+        let mut is_new_pair = true;
         for PairTurn { pair, slot, side } in pair_turns(self.seed) {
-            if slot == 0 {
+            if slot == 0 && is_new_pair {
                 let Some(next) = next_metrics(&runs) else { break };
                 if next != open {
                     open = next;
@@ -377,11 +379,17 @@ impl Programs {
                     break;
                 }
             }
-            if let Some(pair) = half_pair.take_both() {
-                runs.result = self.add_pair(pair, &mut runs);
-                if runs.result.is_err() {
+            let Some(pair) = half_pair.take_both() else { continue };
+            let change = changed_setting(&pair);
+            is_new_pair = change.is_none();
+            if let Some((side, change)) = change {
+                if runs.left_out.add_changed(change.clone(), runs.pairs) {
+                    let side = self.names[side].clone();
+                    runs.result = Err(PairFailure::SettingsChanged { side, change });
                     break;
                 }
+            } else {
+                runs.push(pair.map(|half| half.values));
                 if let Some(shown) = open.iter().position(|&is_open| is_open) {
                     let logarithms = without_zeros(&runs.values[shown]).into_iter();
                     let logarithms = logarithms.map(|pair| pair.map(f64::ln));
@@ -391,23 +399,6 @@ impl Programs {
             }
         }
         runs
-    }
-
-    /// Adds a pair to the runs, or leaves it out if a setting was changed during it.
-    ///
-    /// # Errors
-    /// Returns an error if too many pairs are left out.
-    fn add_pair(&self, pair: Sides<HalfPair>, runs: &mut CollectedRuns) -> Result<(), PairFailure> {
-        let change_of = |side: Side| Some((side, pair[side].change.clone()?));
-        let Some((side, change)) = [Side::Base, Side::Candidate].into_iter().find_map(change_of)
-        else {
-            runs.push(pair.map(|half| half.values));
-            return Ok(());
-        };
-        if runs.left_out.add_changed(change.clone(), runs.pairs) {
-            return Err(PairFailure::SettingsChanged { side: self.names[side].clone(), change });
-        }
-        Ok(())
     }
 
     /// Returns the programs for runs of the open metrics only, or of everything if the harness cannot
@@ -478,6 +469,12 @@ struct HalfPair {
     values: OpenValues,
     /// Setting that was changed from outside during the run.
     change: Option<Change>,
+}
+
+/// Returns the first change of a setting during a pair, and the side of that run.
+fn changed_setting(pair: &Sides<HalfPair>) -> Option<(Side, Change)> {
+    let change = |side: Side| Some((side, pair[side].change.clone()?));
+    change(Side::Base).or_else(|| change(Side::Candidate))
 }
 
 impl CollectedRuns {

@@ -94,27 +94,35 @@ pub fn runs(gate: &Gate) -> &RunsVerdict {
 pub const COUNTED: &str =
     "n=$(cat \"$HOME_OF_TEST/n\" 2>/dev/null || echo 0); echo $((n + 1)) >\"$HOME_OF_TEST/n\"\n";
 
-/// The first pair follows a run of each side that is dropped, so run 8 is the first one of pair 4.
+/// Binds the parent process to a CPU in one run, and to all of its CPUs in a later one.
+#[cfg(target_os = "linux")]
+fn bound_in_runs(first: u32, unbound: u32) -> String {
+    format!(
+        r#"cpus=$(taskset -cp $PPID); cpus=${{cpus##*: }}
+        bind() {{ taskset -cp "$1" $PPID >/dev/null; }}
+        case $n in
+            {first}) echo "$cpus" >"$HOME_OF_TEST/cpus"; bind "${{cpus%%[-,]*}}";;
+            {unbound}) bind "$(cat "$HOME_OF_TEST/cpus")";;
+        esac
+        "#
+    )
+}
+
+/// The first pair consists of runs 2 and 3.
 #[cfg(target_os = "linux")]
 #[test]
 fn pairs_with_changed_settings_are_excluded() {
+    const NEVER: u32 = 1_000;
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
         return;
     }
-    let bind = "cpus=$(taskset -cp $PPID); cpus=${cpus##*: }\n\
-                bind() { taskset -cp \"$1\" $PPID >/dev/null; }\n";
-    let once = "case $n in 8) echo \"$cpus\" >\"$HOME_OF_TEST/cpus\"; bind \"${cpus%%[-,]*}\";;\n\
-                10) bind \"$(cat \"$HOME_OF_TEST/cpus\")\";; esac\n";
-    let forever = "case $n in 8) bind \"${cpus%%[-,]*}\";; esac\n";
-    for (change, code, pairs, excluded) in [(once, 0, 24, 1), (forever, 4, 3, 6)] {
-        let script = [COUNTED, bind, change].concat();
-        let tolerance = ["--tolerance", "wall=900%"];
+    for (unbound, code, pairs, excluded) in [(10, 0, 24, "1 pair"), (NEVER, 4, 3, "6 pairs")] {
+        let script = format!("{COUNTED}{}", bound_in_runs(8, unbound));
         let scripts = ScriptPair::new(&script, &script);
-        let gate = scripts.gate(&[&["--metric", "wall"], &tolerance[..]].concat()).exits(code);
+        let gate = scripts.gate(&["--metric", "wall", "--tolerance", "wall=900%"]).exits(code);
         let verdict = gate.verdict();
         assert_eq!(runs(&gate).pairs, pairs, "{}", gate.ran.stdout);
-        let count = if excluded == 1 { "1 pair".to_owned() } else { format!("{excluded} pairs") };
-        let says = format!("{count} of runs left out: the CPU affinity was changed from ");
+        let says = format!("{excluded} of runs left out: the CPU affinity was changed from ");
         let is_warned = |warning: &Warning| {
             warning.code == "settings-changed" && warning.message.starts_with(&says)
         };
@@ -123,6 +131,16 @@ fn pairs_with_changed_settings_are_excluded() {
         let says = "too many pairs ran with a changed setting: CPU affinity";
         assert_eq!(failure.contains(says), code == 4, "{failure}");
     }
+
+    // The excluded pair follows the first look, which must not be repeated.
+    let value = "printf 'osjitter.series/1\\nmetric work u lower\\nwork %d\\n' \
+                 $((100 + n * 37 % 50)) >\"$OSJITTER_OUT\"\n";
+    let script = format!("{COUNTED}{}{value}", bound_in_runs(50, 52));
+    let args = ["--metric", "work", "--max-pairs", "50"];
+    let gate = ScriptPair::new(&script, &script).gate_pairs(&args).exits(0);
+    let found = runs(&gate);
+    let seen = (found.verdict, found.pairs, found.looks_taken, gate.verdict().warnings.len());
+    assert_eq!(seen, (Outcome::Inconclusive, 50, 2, 1), "{}", gate.ran.stdout);
 }
 
 #[test]
