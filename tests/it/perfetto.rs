@@ -147,6 +147,24 @@ fn ticks_are_slices_until_arrival() {
     assert_eq!(trace.events(subject, "round").len(), 4);
 }
 
+/// The instances of a round share its CPU time in the report.
+#[test]
+fn rounds_cover_all_instances() {
+    let run = "run --quiet --subject os-interval --instances 3 --period 1ms --ticks 60";
+    let ran = Osjitter::new(run.split(' ')).args(["--round-ticks", "20"]).out("").run().exits(0);
+    let file = ran.path("report.json");
+    let report: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let entries = report["subjects"][0]["rounds"].as_array().unwrap();
+    let trace = trace(&file);
+    let slices = trace.events(report["subjects"][0]["id"].as_str().unwrap(), "round");
+    assert_eq!((entries.len(), slices.len()), (9, 3));
+    for slice in slices {
+        let instances = entries.iter().filter(|entry| entry["index"] == slice["args"]["index"]);
+        let cpu_ns: Option<u64> = instances.map(|entry| entry["cpu_ns"].as_u64()).sum();
+        assert_eq!(slice["args"]["CPU time, ns"].as_u64(), cpu_ns);
+    }
+}
+
 #[test]
 fn one_subject_can_be_selected() {
     let ran = scripted_run(&[]);

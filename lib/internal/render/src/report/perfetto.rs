@@ -68,20 +68,27 @@ fn check_ticks(selected: &[Entry<'_>], reports: &[Report]) -> Result<()> {
 /// Adds the rounds, with the counters of the machine.
 fn add_rounds(events: &mut TraceEvents, process: Process, subject: &Subject) {
     let mut lanes = Lanes::new(process, "rounds");
-    for round in subject.rounds.iter().filter(|round| round.instance == 0) {
-        let arrivals =
-            (0..round.lateness_ns.len()).map(|i| arrival_ns(round, i, subject.period_ns));
+    // The instances of a round have consecutive entries, and share its counters.
+    for instances in subject.rounds.chunk_by(|a, b| a.index == b.index) {
+        let arrivals = instances.iter().flat_map(|round| {
+            (0..round.lateness_ns.len()).map(|i| arrival_ns(round, i, subject.period_ns))
+        });
         let Some(end_ns) = arrivals.max() else { continue };
-        let mut args = vec![("index", round.index.into())];
+        let start_ns = instances.iter().map(|round| round.start_ns).min().unwrap_or(0);
+        let sum = |counter: fn(&Round) -> Option<u64>| {
+            let add = |sum: u64, ns: Option<u64>| Some(sum.saturating_add(ns?));
+            instances.iter().map(counter).try_fold(0, add)
+        };
+        let mut args = vec![("index", instances[0].index.into())];
         let counters = [
-            ("CPU time, ns", round.cpu_ns),
-            ("waited for a CPU, ns", round.run_queue_ns),
-            ("stolen by the hypervisor, ns", round.steal_ns),
-            ("throttled by a quota, ns", round.throttled_ns),
-            ("suspended, ns", round.suspended_ns),
+            ("CPU time, ns", sum(|round| round.cpu_ns)),
+            ("waited for a CPU, ns", sum(|round| round.run_queue_ns)),
+            ("stolen by the hypervisor, ns", sum(|round| round.steal_ns)),
+            ("throttled by a quota, ns", sum(|round| round.throttled_ns)),
+            ("suspended, ns", sum(|round| round.suspended_ns)),
         ];
         args.extend(counters.into_iter().filter_map(|(name, ns)| Some((name, Value::from(ns?)))));
-        lanes.slice(events, "round", to_signed(round.start_ns), end_ns, &args);
+        lanes.slice(events, "round", to_signed(start_ns), end_ns, &args);
     }
 }
 
