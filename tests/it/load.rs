@@ -1,8 +1,12 @@
 //! Tests of `osjitter run --load`.
 
+#[cfg(target_os = "linux")]
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::osjitter::Osjitter;
+#[cfg(target_os = "linux")]
+use crate::osjitter::poll_until;
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
@@ -165,6 +169,37 @@ fn exited_load_fails_its_scenario() {
 #[cfg(target_os = "linux")]
 fn is_running(id: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// The state of a process in `/proc`, such as `T` if it is stopped.
+#[cfg(target_os = "linux")]
+fn state(id: &str) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn loads_are_stopped_with_the_run() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("id");
+    let load = format!("sh -c 'echo $$ > {}; while :; do :; done'", file.display());
+    let run = "run --subject nanosleep --period 1ms --duration 60s --round-ticks 40 --load";
+    let running = Osjitter::new(run.split(' ')).args([&load]).out("").start();
+    let id = poll_until(|| {
+        let id = std::fs::read_to_string(&file).ok()?;
+        id.ends_with('\n').then(|| id.trim().to_owned())
+    });
+    let own_id = running.id().to_string();
+    poll_until(|| {
+        running.signal(Signal::TSTP);
+        (state(&own_id) == Some('T')).then_some(())
+    });
+    // It stops when it is scheduled again.
+    poll_until(|| (state(&id) == Some('T')).then_some(()));
+    running.signal(Signal::CONT);
+    running.signal(Signal::INT);
+    let _ = running.ends().exits(4);
 }
 
 #[cfg(target_os = "linux")]

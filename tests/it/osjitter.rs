@@ -209,6 +209,20 @@ pub fn is_alive(process: u32) -> bool {
     rustix::process::test_kill_process(pid(process)).is_ok()
 }
 
+/// Polls until there is a result.
+#[cfg(target_os = "linux")]
+#[allow(clippy::disallowed_methods, reason = "it waits for a process")]
+pub fn poll_until<T>(mut poll: impl FnMut() -> Option<T>) -> T {
+    let started = std::time::Instant::now();
+    loop {
+        if let Some(result) = poll() {
+            return result;
+        }
+        assert!(started.elapsed() < Duration::from_secs(120), "timed out");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Returns the id of a process that a program has written to a file.
 #[cfg(unix)]
 pub fn read_process_id(file: &Path) -> u32 {

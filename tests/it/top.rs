@@ -10,9 +10,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tickmeter::{ENV_DIRECTORY, Meter};
 
-#[cfg(target_os = "linux")]
-use crate::osjitter::late_service;
 use crate::osjitter::{Osjitter, send_signal};
+#[cfg(target_os = "linux")]
+use crate::osjitter::{late_service, poll_until};
 use crate::schema;
 
 /// Environment variable with the number of ticks of the metered program; unlimited if unset.
@@ -398,20 +398,6 @@ impl LiveTop {
 fn terminal_modes(terminal: &std::fs::File) -> TerminalModes {
     let modes = rustix::termios::tcgetattr(terminal).unwrap();
     [modes.input_modes.bits(), modes.output_modes.bits(), modes.local_modes.bits()]
-}
-
-/// Polls until there is a result.
-#[cfg(target_os = "linux")]
-#[allow(clippy::disallowed_methods, reason = "it waits for a process")]
-fn poll_until<T>(mut poll: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(result) = poll() {
-            return result;
-        }
-        assert!(started.elapsed() < Duration::from_secs(120), "timed out");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
-use engine::machine::os;
 use engine::machine::setting::SettingGuard;
+use engine::measure::stop_delay::StopDelay;
 use engine::measure::trial_commands::{TrialCommands, TrialProcess};
 use engine::measure::trial_error::TrialError;
 use engine::program::Program;
@@ -26,6 +26,8 @@ pub struct SettingSwitch {
     /// Commands that change nothing. The start of a command disturbs the caches and the frequency
     /// of the CPU just before a round, so each round of every other scenario has one as well.
     no_change: TrialCommands,
+    /// A setting can affect the whole machine, and must not be in effect while this is stopped.
+    _stop_delay: StopDelay,
 }
 
 impl SettingSwitch {
@@ -40,8 +42,6 @@ impl SettingSwitch {
     ) -> exit::Result<Self> {
         let has_commands = trials.values().any(|trial| trial.commands.is_some());
         let process = has_commands.then(|| TrialProcess::start(stop)).transpose();
-        // A setting can affect the whole machine, and must not be in effect while this is stopped.
-        os::delay_stop();
         let process = process.map_err(|error| match error.kind() {
             ErrorKind::Unsupported => usage!("--try is {error}"),
             ErrorKind::AddrInUse => Error::measure(
@@ -53,7 +53,7 @@ impl SettingSwitch {
         let change = Program::parse("true")?;
         let (name, undo) = ("no change".to_owned(), change.clone());
         let no_change = TrialCommands { name, change, undo };
-        Ok(Self { trials, guard: None, process, no_change })
+        Ok(Self { trials, guard: None, process, no_change, _stop_delay: StopDelay::begin() })
     }
 
     /// Applies and restores the setting of each scenario once, and returns the time that this took.
@@ -109,11 +109,7 @@ impl SettingSwitch {
         if let Some(process) = &mut self.process {
             process.undo().map_err(SwitchError::Commands)?;
         }
-        released.map_err(|source| SwitchError::lost(id, source))?;
-        if os::take_stop_request() {
-            os::stop();
-        }
-        Ok(())
+        released.map_err(|source| SwitchError::lost(id, source))
     }
 }
 

@@ -11,6 +11,7 @@ use crate::measure::order::{self, Observer};
 use crate::measure::round::{RoundRequest, RoundResult};
 use crate::measure::round_error::{RoundError, RoundThread};
 use crate::measure::round_settings::RoundSettings;
+use crate::measure::stop_delay::StopDelay;
 use crate::scenario::Scenario;
 
 /// Time to the first deadline, before the random phase. It is sufficient for two threads to create
@@ -42,7 +43,9 @@ pub fn run(
     let scenarios = [first, second];
     let settings = RoundSettings::read();
     let mut random = SplitMix64::new(seed);
+    let stop_delay = StopDelay::begin();
     for index in 0..rounds {
+        stop_delay.stop_if_requested();
         if stop.load(Ordering::Relaxed) || observer.should_stop() {
             return;
         }

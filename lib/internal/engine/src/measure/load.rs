@@ -14,6 +14,7 @@ use crate::measure::child::BackgroundProcess;
 use crate::measure::load_failure::LoadFailure;
 use crate::measure::round::RoundResult;
 use crate::measure::round_error::RoundError;
+use crate::measure::stop_delay::StopDelay;
 use crate::program::Program;
 use crate::scenario::Scenario;
 use cli::exit;
@@ -42,6 +43,7 @@ impl Loads {
     ///
     /// Returns an error if a load cannot be started or exits immediately.
     pub fn start(scenarios: &[Scenario]) -> exit::Result<Self> {
+        let _until_paused = StopDelay::begin();
         let mut loads = Self::default();
         for Scenario { load, .. } in scenarios {
             if load.is_none() || loads.0.iter().any(|known| known.load == *load) {

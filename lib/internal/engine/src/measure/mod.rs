@@ -31,6 +31,7 @@ pub mod round_error;
 pub mod round_settings;
 mod runtime_load;
 pub mod scratch;
+pub mod stop_delay;
 mod subject_loops;
 mod subject_settings;
 pub mod supervisor;

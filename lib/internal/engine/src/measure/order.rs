@@ -16,6 +16,7 @@ use crate::measure::program::{self, StartupCosts};
 use crate::measure::round::{RoundRequest, RoundResult};
 use crate::measure::round_error::RoundError;
 use crate::measure::round_settings::RoundSettings;
+use crate::measure::stop_delay::StopDelay;
 use crate::measure::why::Profiler;
 use crate::scenario::{self, Plan, Scenario};
 
@@ -164,7 +165,9 @@ pub fn run(
         Some(_) => Box::new(interleave_profiled_turns(plan.seed, plain_turns)),
         None => Box::new(plain_turns),
     };
+    let stop_delay = StopDelay::begin();
     for turn in plan_turns {
+        stop_delay.stop_if_requested();
         if stop.load(Ordering::Relaxed) || observer.should_stop() {
             break;
         }

@@ -4,6 +4,8 @@ pub fn survive_file_size_limit() {}
 
 pub fn delay_stop() {}
 
+pub fn stop_at_once() {}
+
 pub fn take_stop_request() -> bool {
     false
 }

@@ -16,21 +16,26 @@ extern "C" fn do_nothing(_signal: libc::c_int) {}
 /// Makes a write beyond the size limit of files an error, as a write to a full disk is. By default,
 /// it ends the process. Programs that this process starts are not affected.
 pub fn survive_file_size_limit() {
-    handle(libc::SIGXFSZ, do_nothing);
+    handle(libc::SIGXFSZ, Some(do_nothing));
 }
 
 /// Makes this process run on after a signal that asks it to end. Programs that this process starts
 /// are not affected.
 pub fn survive_termination() {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
-        handle(signal, do_nothing);
+        handle(signal, Some(do_nothing));
     }
 }
 
 /// Turns a stop by the terminal (`SIGTSTP`) into a request, so that the caller of [`stop`] can restore
 /// the terminal first.
 pub fn delay_stop() {
-    handle(libc::SIGTSTP, request_stop);
+    handle(libc::SIGTSTP, Some(request_stop));
+}
+
+/// Makes a stop by the terminal take effect at once again.
+pub fn stop_at_once() {
+    handle(libc::SIGTSTP, None);
 }
 
 /// Returns whether a stop was requested since the last call.
@@ -58,16 +63,17 @@ fn current_action(signal: libc::c_int) -> Option<libc::sigaction> {
     is_known.then(|| unsafe { action.assume_init() })
 }
 
-/// Installs a handler unless the process that started this one has the signal ignored.
-fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+/// Installs a handler, or the default action with `None`, unless the process that started this one has
+/// the signal ignored.
+fn handle(signal: libc::c_int, handler: Option<extern "C" fn(libc::c_int)>) {
     let Some(mut action) = current_action(signal) else { return };
     if action.sa_sigaction == libc::SIG_IGN {
         return;
     }
-    action.sa_sigaction = handler as libc::sighandler_t;
+    action.sa_sigaction = handler.map_or(libc::SIG_DFL, |handler| handler as libc::sighandler_t);
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the handler is a function of the right signature that lives as long as the process,
-    // and does only what is safe in one; the old action is not asked for.
+    // SAFETY: a handler is a function of the right signature that lives as long as the process, and
+    // does only what is safe in one; the old action is not asked for.
     unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
 }
 
