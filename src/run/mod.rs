@@ -28,7 +28,7 @@ use engine::machine::{host, tuning};
 use engine::measure::late_watch::LateWatch;
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
-use engine::measure::program::{DEFAULT_START_TIMEOUT, StartupCosts};
+use engine::measure::program::{CheckedPrograms, DEFAULT_START_TIMEOUT, StartupCosts};
 use engine::measure::record::{self, Conditions, RecordedRound};
 use engine::measure::round::{MeasuredRound, RoundResult};
 use engine::scenario::{Plan, Scenario};
@@ -72,11 +72,12 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let late = LateTicks::from_args(&args.late, &stop)?;
     interrupt::stop_on_interrupt(&stop)?;
     let start_timeout = args.scenario.max_start_time.unwrap_or(DEFAULT_START_TIMEOUT);
-    let starts = StartupCosts::measure(&plan, start_timeout, &stop)?;
+    let programs = CheckedPrograms::check(&plan, start_timeout, &stop)?;
     // Loads start first, so that they do not inherit the CPU and the scheduling class of the
     // measuring thread.
     let mut loads = Loads::start(&plan.scenarios)?;
     let changes = record::apply_changes(&plan)?;
+    let starts = programs.measure_starts(&stop)?;
     // The directory comes last, so that a failed setup does not leave one.
     let out = OutputDirectory::open(destination, &started_utc, RESULT_FILES)?;
     // Several CPUs at once are compared with each other, and late ticks wanted, not an order.

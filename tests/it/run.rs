@@ -5,8 +5,12 @@ use std::path::Path;
 use files::file::File as _;
 use files::fitness::Verdict;
 use files::report::{Report, Status, Subject};
+#[cfg(target_os = "linux")]
+use files::report::{SettingDifference, SettingName};
 use serde_json::{Value, json};
 
+#[cfg(target_os = "linux")]
+use crate::osjitter::gated_loop;
 use crate::osjitter::{Osjitter, Ran};
 use crate::schema;
 
@@ -653,4 +657,41 @@ fn simultaneous_runs_keep_every_report() {
         entry.as_ref().is_ok_and(|entry| entry.path().join("report.json").is_file())
     });
     assert_eq!(reports.count(), 4);
+}
+
+/// Runs a program with options, and returns the report with its settings. On a busy machine, they may
+/// not be read during the short run of the program.
+#[cfg(target_os = "linux")]
+fn run_until_settings_known(options: &[&str], program: &Path) -> Ran {
+    const ATTEMPTS: usize = 10;
+    let mut attempts = (0..ATTEMPTS).map(|_| {
+        run(&["--period", "1ms", "--ticks", "60", "--max-start-time", "60s"])
+            .args(options)
+            .out("")
+            .args(["--"])
+            .args([program])
+            .run()
+            .exits(0)
+    });
+    let has_settings = |ran: &Ran| report(ran).subjects.iter().all(|s| s.settings.is_some());
+    attempts.find(has_settings).expect("settings")
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn programs_have_settings_of_plan() {
+    let cpu = *engine::machine::os::affinity().unwrap().last().unwrap();
+    let options = ["--subject", "os-interval", "--timer-slack", "777us", "--cpu", &cpu.to_string()];
+    let ran = run_until_settings_known(&options, &gated_loop());
+    let report = report(&ran);
+    let program = report.subjects.iter().find(|s| s.name != "os-interval").unwrap();
+    let settings = program.settings.as_ref().unwrap();
+    assert_eq!(settings.initial_timer_slack_ns, Some(777_000));
+    for thread in &settings.threads {
+        assert_eq!(thread.affinity.as_deref(), Some(&[cpu][..]));
+        // Reading the timer slack of another process needs a capability.
+        assert!(thread.timer_slack_ns.is_none_or(|ns| ns == 777_000), "{thread:?}");
+    }
+    let is_affinity = |d: &SettingDifference| d.setting == SettingName::Affinity;
+    assert!(!settings.differences.iter().any(is_affinity), "{settings:?}");
 }

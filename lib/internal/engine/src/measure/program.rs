@@ -16,6 +16,7 @@ use jitterstat::series;
 use tach::Anchor;
 
 use crate::machine::os::TreeUsage;
+use crate::machine::tuning;
 use crate::measure::child::{self, ProgramFault, ProgramSession, RunFailure, RunRequest, Series};
 use crate::measure::cost::{Cost, CostMeter, TickUsage};
 use crate::measure::program_output::{self, ProgramRound};
@@ -307,44 +308,122 @@ pub struct StartupCosts {
     timeout: Duration,
 }
 
-impl StartupCosts {
+/// The programs of a plan that follow the contract, as a run of each for a single tick has shown.
+pub struct CheckedPrograms<'a> {
+    plan: &'a Plan,
+    programs: Vec<CheckedProgram<'a>>,
+    /// Time limit of a start.
+    timeout: Duration,
+}
+
+struct CheckedProgram<'a> {
+    program: &'a Program,
+    period_ns: u64,
+    /// Indices of the scenarios with this program and period, which differ only in their load.
+    scenarios: Vec<usize>,
+    first_run: Rehearsal,
+}
+
+impl<'a> CheckedPrograms<'a> {
     /// Runs each program of a plan for a single tick.
     ///
-    /// This runs before the first round, so that programs that cannot be measured are rejected
-    /// before anything is measured. `timeout` is the time limit of a start.
+    /// This runs before anything is set up or measured: a program that does not follow the contract
+    /// could block a CPU if it ran with a real-time class. `timeout` is the time limit of a start.
     ///
     /// # Errors
     ///
     /// Returns an error if a program does not exist or does not follow the contract.
-    pub fn measure(plan: &Plan, timeout: Duration, stop: &AtomicBool) -> exit::Result<Self> {
-        let mut programs = Vec::new();
+    pub fn check(plan: &'a Plan, timeout: Duration, stop: &AtomicBool) -> exit::Result<Self> {
+        let mut scenarios = Vec::new();
         for (index, scenario) in plan.scenarios.iter().enumerate() {
             if let Some(program) = scenario.subject.program() {
                 program.check_exists()?;
-                programs.push((index, (program, scenario.period_ns())));
+                scenarios.push((index, program));
             }
         }
-        let mut costs = Self { timeout, ..Self::default() };
-        for (index, run) in &programs {
-            // Scenarios that differ only in their load run the same program.
-            let twin = programs.iter().take_while(|(i, _)| i < index).find(|(_, r)| r == run);
-            let (start, takes_rounds) = match twin {
-                Some((twin, _)) => (costs.starts[twin], costs.sessions.contains(twin)),
-                None => measure_startup(run.0, run.1, timeout, stop)?,
-            };
-            let settings = match twin {
-                Some((twin, _)) => costs.settings[twin].clone(),
-                None => start.and_then(|start| read_settings(run.0, run.1, start, stop)),
-            };
-            costs.starts.insert(*index, start);
-            costs.settings.insert(*index, settings);
-            if takes_rounds {
-                costs.sessions.push(*index);
+        let mut programs: Vec<CheckedProgram<'_>> = Vec::new();
+        for (index, program) in scenarios {
+            let period_ns = plan.scenarios[index].period_ns();
+            let is_same =
+                |p: &&mut CheckedProgram<'_>| (p.program, p.period_ns) == (program, period_ns);
+            if let Some(checked) = programs.iter_mut().find(is_same) {
+                checked.scenarios.push(index);
+                continue;
+            }
+            let request = rehearsal_request(period_ns, timeout);
+            let round = program_output::probe_round(program, request, stop);
+            let first_run = judge_rehearsal(program, period_ns, round)?;
+            programs.push(CheckedProgram { program, period_ns, scenarios: vec![index], first_run });
+        }
+        Ok(Self { plan, programs, timeout })
+    }
+
+    /// Measures the starts of the programs, and reads the settings of their threads.
+    ///
+    /// The programs inherit the settings of the calling thread, so those of the plan must be applied
+    /// already.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a program does not follow the contract.
+    pub fn measure_starts(self, stop: &AtomicBool) -> exit::Result<StartupCosts> {
+        // With the settings of the plan, the first run may have had other costs.
+        let counts_first_run = self.plan.tuning == tuning::Settings::default();
+        let mut costs = StartupCosts { timeout: self.timeout, ..StartupCosts::default() };
+        for checked in &self.programs {
+            let start = checked.measure_start(counts_first_run, self.timeout, stop)?;
+            let settings = start
+                .and_then(|start| read_settings(checked.program, checked.period_ns, start, stop));
+            for scenario in &checked.scenarios {
+                costs.starts.insert(*scenario, start);
+                costs.settings.insert(*scenario, settings.clone());
+                if matches!(checked.first_run, Rehearsal::TakesRounds) {
+                    costs.sessions.push(*scenario);
+                }
             }
         }
         Ok(costs)
     }
+}
 
+impl CheckedProgram<'_> {
+    /// Runs the program several times for a single tick. Returns the run with the median CPU time, or
+    /// `None` if the start is unknown.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the program does not follow the contract.
+    fn measure_start(
+        &self,
+        counts_first_run: bool,
+        timeout: Duration,
+        stop: &AtomicBool,
+    ) -> exit::Result<Option<ProgramStart>> {
+        // The start is not part of rounds over standard input, so a single one is enough.
+        let (mut starts, runs) = match self.first_run {
+            Rehearsal::Unknown => return Ok(None),
+            Rehearsal::TakesRounds => (Vec::new(), 1),
+            Rehearsal::Start(first) if counts_first_run => (vec![first], STARTUP_RUNS),
+            Rehearsal::Start(_) => (Vec::new(), STARTUP_RUNS),
+        };
+        while starts.len() < runs && starts.iter().all(|start| start.duration <= LONG_STARTUP_TIME)
+        {
+            let Some(start) = rehearse(self.program, self.period_ns, timeout, stop)? else {
+                return Ok(None);
+            };
+            starts.push(start);
+        }
+        starts.sort_by_key(|start| start.usage.cpu_ns);
+        let min_ns = starts.first().map_or(0, |start| start.usage.cpu_ns);
+        let mut median = starts.get(starts.len() / 2).copied();
+        if let Some(start) = &mut median {
+            start.cpu_spread_ns = start.usage.cpu_ns - min_ns;
+        }
+        Ok(median)
+    }
+}
+
+impl StartupCosts {
     /// Returns the time limit of the start of a program that gets its rounds over standard input;
     /// `None` for any other program.
     pub fn session_timeout(&self, scenario: usize) -> Option<Duration> {
@@ -404,45 +483,6 @@ impl StartupCosts {
         });
         Cost { usage: TickUsage { cpu_ns, ..usage }, ..cost }
     }
-}
-
-/// Runs a program several times for a single tick. Returns the run with the median CPU time, or
-/// `None` if the start is unknown, and whether the program gets its rounds over standard input.
-///
-/// # Errors
-///
-/// Returns an error if the program does not follow the contract.
-fn measure_startup(
-    program: &Program,
-    period_ns: u64,
-    timeout: Duration,
-    stop: &AtomicBool,
-) -> exit::Result<(Option<ProgramStart>, bool)> {
-    let mut starts = Vec::new();
-    let request = rehearsal_request(period_ns, timeout);
-    let round = program_output::probe_round(program, request, stop);
-    let first = judge_rehearsal(program, period_ns, round)?;
-    let takes_rounds = matches!(first, Rehearsal::TakesRounds);
-    match first {
-        Rehearsal::Start(start) => starts.push(start),
-        Rehearsal::Unknown => return Ok((None, false)),
-        Rehearsal::TakesRounds => {}
-    }
-    // The start is not part of rounds over standard input, so a single one is enough.
-    let runs = if takes_rounds { 1 } else { STARTUP_RUNS };
-    while starts.len() < runs && starts.iter().all(|start| start.duration <= LONG_STARTUP_TIME) {
-        let Some(start) = rehearse(program, period_ns, timeout, stop)? else {
-            return Ok((None, false));
-        };
-        starts.push(start);
-    }
-    starts.sort_by_key(|start| start.usage.cpu_ns);
-    let min_ns = starts.first().map_or(0, |start| start.usage.cpu_ns);
-    let mut median = starts.get(starts.len() / 2).copied();
-    if let Some(start) = &mut median {
-        start.cpu_spread_ns = start.usage.cpu_ns - min_ns;
-    }
-    Ok((median, takes_rounds))
 }
 
 /// Result of a run of a program for a single tick.
