@@ -31,6 +31,7 @@ use engine::measure::order::Observer;
 use engine::measure::program::{CheckedPrograms, DEFAULT_START_TIMEOUT, StartupCosts};
 use engine::measure::record::{self, Conditions, RecordedRound};
 use engine::measure::round::{MeasuredRound, RoundResult};
+use engine::measure::round_settings::RoundSettings;
 use engine::scenario::{Plan, Scenario};
 use files::file::File as _;
 use files::fitness::Verdict;
@@ -77,6 +78,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     // measuring thread.
     let mut loads = Loads::start(&plan.scenarios)?;
     let changes = record::apply_changes(&plan)?;
+    let settings = RoundSettings::read_with(&plan.tuning);
     let starts = programs.measure_starts(&stop)?;
     // The directory comes last, so that a failed setup does not leave one.
     let out = OutputDirectory::open(destination, &started_utc, RESULT_FILES)?;
@@ -90,7 +92,8 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
 
     // Measure the rounds. Each is shown, checked for late ticks, and printed if it is streamed.
     let conditions = Conditions { host, changes, started_utc, starts };
-    let mut observer = RunObserver { view: live_view(&plan, args), plan: &plan, late, settling };
+    let view = live_view(&plan, args);
+    let mut observer = RunObserver { view, plan: &plan, settings, late, settling };
     let mut stream = (args.format == Format::Jsonl).then(|| RoundStream::new(&stop));
     let mut listener =
         stream.as_mut().map(|stream| |id: &str, result: RecordedRound<'_>| stream.add(id, result));
@@ -238,6 +241,7 @@ fn live_view(plan: &Plan, args: &RunArgs) -> LiveView {
 struct RunObserver<'a> {
     view: LiveView,
     plan: &'a Plan,
+    settings: RoundSettings,
     late: Option<LateTicks>,
     settling: Option<Settling>,
 }
@@ -253,6 +257,10 @@ impl RunObserver<'_> {
 }
 
 impl Observer for RunObserver<'_> {
+    fn settings(&self) -> Option<&RoundSettings> {
+        Some(&self.settings)
+    }
+
     fn late_watch(&self) -> Option<Arc<LateWatch>> {
         self.late.as_ref().map(LateTicks::watch)
     }

@@ -257,6 +257,8 @@ fn moved_rounds_are_excluded() {
         assert_eq!(change.what, "CPU affinity");
         assert_eq!(change.from, format!("[{}]", cpus.first));
         assert_eq!(change.to, format!("[{}]", cpus.second));
+        let settings = subject.settings.as_ref().expect("settings");
+        assert_eq!(settings.threads[0].affinity.as_deref(), Some(&[cpus.first][..]));
         let recorded: u64 = subject.rounds.iter().map(|round| round.lateness_ns.len() as u64).sum();
         let summarized = subject.summary.as_ref().map_or(0, |summary| summary.ticks);
         assert_eq!(recorded, summarized, "excluded rounds are part of no number");

@@ -38,6 +38,10 @@ pub trait Observer {
     fn changes_settings(&self) -> bool {
         false
     }
+    /// Returns the settings with which the rounds have to run, if they were read already. Called once.
+    fn settings(&self) -> Option<&RoundSettings> {
+        None
+    }
     /// Returns the detection of late ticks for all rounds. Called once.
     fn late_watch(&self) -> Option<Arc<LateWatch>> {
         None
@@ -131,8 +135,7 @@ pub fn phase_from_draw(period: Duration, draw: u64) -> Duration {
 /// Then `keep` receives the result and the index of its scenario in the plan.
 ///
 /// `starts` contains the programs that get their rounds over standard input. If such a program fails
-/// after its last round, this counts as another round of it. Returns the numbers of processes that
-/// these programs left running, by index of the scenario.
+/// after its last round, this counts as another round of it.
 pub fn run(
     plan: &Plan,
     starts: &StartupCosts,
@@ -140,7 +143,7 @@ pub fn run(
     stop: &Arc<AtomicBool>,
     observer: &mut impl Observer,
     mut keep: impl FnMut(usize, RoundResult),
-) -> BTreeMap<usize, u64> {
+) -> FinishedPlan {
     let context = RoundContext {
         plan,
         stop,
@@ -153,7 +156,8 @@ pub fn run(
     let has_own_settings = observer.changes_settings();
     let mut settings = vec![None; plan.scenarios.len()];
     if !has_own_settings {
-        let common = RoundSettings::read_with(&plan.tuning);
+        let read = || RoundSettings::read_with(&plan.tuning);
+        let common = observer.settings().cloned().unwrap_or_else(read);
         for (scenario, settings) in plan.scenarios.iter().zip(&mut settings) {
             let bound = scenario.cpu.map(|cpu| common.bound_to(cpu));
             *settings = Some(bound.unwrap_or_else(|| common.clone()));
@@ -177,7 +181,10 @@ pub fn run(
         }
         for (&member, outcome) in members.iter().zip(runner.run_turn(&turn, &members)) {
             match outcome {
-                RoundOutcome::Stop => return BTreeMap::new(),
+                RoundOutcome::Stop => {
+                    let PlanRunner { settings, .. } = runner;
+                    return FinishedPlan { left_over: BTreeMap::new(), settings };
+                }
                 RoundOutcome::Discard => {}
                 RoundOutcome::Keep(result) => {
                     observer.after_round(&plan.scenarios[member], &result);
@@ -202,7 +209,15 @@ pub fn run(
             }
         }
     }
-    left_over
+    FinishedPlan { left_over, settings: runner.settings }
+}
+
+/// Facts about the rounds of a plan, by index of the scenario.
+pub struct FinishedPlan {
+    /// Numbers of processes that programs with rounds over standard input left running.
+    pub left_over: BTreeMap<usize, u64>,
+    /// Settings with which the rounds were verified; `None` without a round.
+    pub settings: Vec<Option<RoundSettings>>,
 }
 
 /// State that all rounds of a plan share.

@@ -28,6 +28,7 @@ use crate::measure::order::{self, Observer};
 use crate::measure::program::StartupCosts;
 use crate::measure::round::{Instance, MeasuredRound, RoundResult};
 use crate::measure::round_error::RoundError;
+use crate::measure::round_settings::RoundSettings;
 use crate::measure::subject_settings::subject_settings;
 use crate::scenario::{MAX_ROUNDS_WITHOUT_SAMPLES, Plan, Scenario};
 use crate::subject::RuntimeKind;
@@ -84,13 +85,13 @@ pub fn measure(
 ) -> Report {
     let starts = conditions.starts.clone();
     let mut report = ReportBuilder::new(plan, conditions, listener);
-    let left_over = order::run(plan, &starts, loads, stop, observer, |scenario, result| {
+    let finished = order::run(plan, &starts, loads, stop, observer, |scenario, result| {
         report.add(scenario, result)
     });
-    for (scenario, processes) in left_over {
+    for (scenario, processes) in finished.left_over {
         report.rounds[scenario].killed_processes += processes;
     }
-    report.finish(stop.load(Ordering::Relaxed))
+    report.finish(&finished.settings, stop.load(Ordering::Relaxed))
 }
 
 /// Collects the rounds of a run.
@@ -168,8 +169,9 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         }
     }
 
-    /// Builds the report. `partial` is set if the run was interrupted.
-    fn finish(mut self, partial: bool) -> Report {
+    /// Builds the report. `settings` are those with which the rounds of each scenario were verified.
+    /// `partial` is set if the run was interrupted.
+    fn finish(mut self, settings: &[Option<RoundSettings>], partial: bool) -> Report {
         for rounds in &mut self.rounds {
             rounds.kept.sort_by_key(|round| round.index);
         }
@@ -177,8 +179,8 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         let clock = self.report_clock();
         let mut subjects = self.report_subjects();
         for (index, subject) in subjects.iter_mut().enumerate() {
-            subject.settings =
-                subject_settings(&self.plan.scenarios[index], index, &self.conditions.starts);
+            let (scenario, verified) = (&self.plan.scenarios[index], settings[index].as_ref());
+            subject.settings = subject_settings(scenario, index, &self.conditions.starts, verified);
         }
         let fitness = self.fitness(&subjects);
         let suspended = self.start_anchor.suspended_until(&Anchor::take());

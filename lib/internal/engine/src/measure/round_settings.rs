@@ -16,6 +16,9 @@ use crate::machine::tuning;
 
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
+/// The timer slack of real-time threads, even if the kernel stores another one.
+const NO_SLACK_NS: u64 = 0;
+
 /// Settings of the calling thread, its process and the machine, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RoundSettings {
@@ -52,11 +55,18 @@ impl RoundSettings {
         }
         if let Some(class) = tuning.sched {
             thread.sched = Some(class.to_string());
-            // Real-time threads have no slack.
-            thread.timer_slack_ns = thread.timer_slack_ns.filter(|_| class == Sched::Other);
+            thread.timer_slack_ns = match class {
+                Sched::Other => thread.timer_slack_ns,
+                Sched::Fifo(_) | Sched::RoundRobin(_) => Some(NO_SLACK_NS),
+            };
         }
         settings.has_locked_memory |= tuning.mlock;
         settings
+    }
+
+    /// Returns the settings of the thread; `None` if the platform does not list them.
+    pub fn thread(&self) -> Option<&ThreadSettings> {
+        Some(&self.thread).filter(|thread| thread.threads > 0)
     }
 
     /// Returns the settings of a thread that is bound to a CPU, and otherwise has these.
@@ -179,6 +189,17 @@ mod tests {
         let unknown = RoundSettings { has_locked_memory: true, ..RoundSettings::default() };
         assert_eq!(expected.differences(&unknown), []);
         assert_eq!(unknown.differences(&RoundSettings { has_locked_memory: true, ..now }), []);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn real_time_threads_have_no_slack() {
+        let read = |sched| {
+            let timer_slack = Some(std::time::Duration::from_nanos(777));
+            let tuning = tuning::Settings { sched, timer_slack, ..tuning::Settings::default() };
+            RoundSettings::read_with(&tuning).thread().unwrap().timer_slack_ns
+        };
+        assert_eq!([read(None), read(Some(Sched::Fifo(10)))], [Some(777), Some(0)]);
     }
 
     #[cfg(target_os = "linux")]

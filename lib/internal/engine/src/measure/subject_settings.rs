@@ -2,18 +2,19 @@
 
 use files::report::{SubjectSettings, ThreadSettings};
 
-use crate::machine::os;
 use crate::measure::program::StartupCosts;
+use crate::measure::round_settings::RoundSettings;
 use crate::scenario::Scenario;
 use crate::subject::{self, RuntimeKind, WaitKind};
 
 /// Returns the settings of a scenario, which is given with its index in the plan. A built-in
-/// subject has those of the calling thread, which measures, or inherits them. `None` if they are not
-/// known.
+/// subject has those of the measuring thread, with which its rounds are verified, or inherits them.
+/// `None` if they are not known.
 pub fn subject_settings(
     scenario: &Scenario,
     index: usize,
     starts: &StartupCosts,
+    verified: Option<&RoundSettings>,
 ) -> Option<SubjectSettings> {
     let Some(subject) = scenario.subject.as_builtin() else {
         return starts.settings(index);
@@ -22,17 +23,13 @@ pub fn subject_settings(
         // A script has no thread.
         return None;
     }
-    let own = os::own_settings();
+    let thread = verified?.thread()?;
+    let applied_slack_ns = |slack_ns| applied_slack_ns(subject.wait_kind, slack_ns);
     let settings = ThreadSettings {
-        timer_slack_ns: own
-            .timer_slack_ns
-            .map(|slack_ns| applied_slack_ns(subject.wait_kind, slack_ns)),
-        affinity: scenario.cpu.map(|cpu| vec![cpu]).or(own.affinity),
-        threads: 1,
-        ..own
+        timer_slack_ns: thread.timer_slack_ns.map(applied_slack_ns),
+        ..thread.clone()
     };
-    let is_known = settings.sched.is_some();
-    is_known.then(|| SubjectSettings { threads: vec![settings], ..SubjectSettings::default() })
+    Some(SubjectSettings { threads: vec![settings], ..SubjectSettings::default() })
 }
 
 /// Returns the timer slack that applies to a wait of a thread with this slack.
