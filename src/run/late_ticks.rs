@@ -10,17 +10,18 @@ use std::time::Duration;
 use clap::Args;
 use cli::exit::{self, Error};
 use cli::terminal;
-use cli::time::format_time;
+use cli::time::format_unsigned_time;
 use cli::units::{self, UnitError};
 use cli::words::pluralize;
 use engine::machine::trace_marker::TraceMarker;
 use engine::measure::child;
 use engine::measure::late_watch::{LateTick, LateWatch};
+use engine::measure::record::describe_changes;
 use engine::measure::round::MeasuredRound;
 use engine::program::Program;
 use engine::scenario::Scenario;
 use engine::subject::RuntimeKind;
-use files::report::{Report, Warning};
+use files::report::{Change, Report, Warning};
 
 use crate::flight_record::Flight;
 use crate::run::flight::FlightRecorder;
@@ -70,6 +71,8 @@ pub struct LateTicks {
     watch: Arc<LateWatch>,
     recorder: FlightRecorder,
     command: Option<LateCommand>,
+    /// Changes of settings in the round that ended the run.
+    setting_changes: Vec<Change>,
 }
 
 impl LateTicks {
@@ -96,6 +99,7 @@ impl LateTicks {
             watch: Arc::new(watch),
             recorder: FlightRecorder::new(limit, args.break_at.is_some()),
             command,
+            setting_changes: Vec::new(),
         }))
     }
 
@@ -103,9 +107,16 @@ impl LateTicks {
         Arc::clone(&self.watch)
     }
 
-    /// Adds a finished round.
+    /// Adds a finished round, unless it is excluded and did not end the run.
     pub fn add(&mut self, scenario: &Scenario, round: &MeasuredRound) {
-        let late = self.recorder.add(scenario, round, self.watch.was_stopped_by(&scenario.id));
+        let has_stopped_run = self.watch.was_stopped_by(&scenario.id);
+        if !round.setting_changes.is_empty() {
+            if !has_stopped_run {
+                return;
+            }
+            self.setting_changes.clone_from(&round.setting_changes);
+        }
+        let late = self.recorder.add(scenario, round, has_stopped_run);
         // Programs and scripted subjects cannot be watched while they run.
         let is_watched = scenario
             .subject
@@ -119,25 +130,67 @@ impl LateTicks {
 
     /// Summarizes the late ticks after the run. Adds a warning to the report if one ended the run.
     pub fn finish(self, report: &mut Report) -> LateOutcome {
-        let Self { watch, recorder, command } = self;
+        let Self { watch, recorder, command, setting_changes } = self;
         let late_ticks = recorder.late_ticks();
-        let stopped_run = watch.has_stopped_run();
         let flight = recorder.finish();
-        if let Some(Flight { late, .. }) = flight.as_ref().filter(|_| stopped_run) {
-            report.warnings.push(Warning {
-                code: BREAK.to_owned(),
-                message: format!(
-                    "ended by --break {}: tick {} of {} in round {} was {} late",
-                    units::format_exact_duration(watch.limit),
-                    late.tick,
-                    late.subject,
-                    late.round,
-                    format_time(late.lateness_ns)
-                ),
-                hint: "flight.json contains the second before it".to_owned(),
-            });
+        let stopping_tick = watch
+            .stopping_tick()
+            .map(|tick| StoppingTick::new(tick, flight.as_ref(), setting_changes));
+        report.warnings.extend(stopping_tick.as_ref().map(|tick| tick.warning(watch.limit)));
+        LateOutcome { limit: watch.limit, stopping_tick, late_ticks, flight, command }
+    }
+}
+
+/// The late tick that ended a run.
+struct StoppingTick {
+    tick: LateTick,
+    /// Index of its round; `None` if there is no flight record, because the round failed.
+    round: Option<u64>,
+    /// Changes of settings for which the round is excluded.
+    setting_changes: Vec<Change>,
+}
+
+impl StoppingTick {
+    /// Returns the tick of the flight record or, without one, that of the watch. `setting_changes`
+    /// are those in the round of the latter.
+    fn new(watched: &LateTick, flight: Option<&Flight>, setting_changes: Vec<Change>) -> Self {
+        let Some(Flight { late, at_utc, .. }) = flight else {
+            return Self { tick: watched.clone(), round: None, setting_changes };
+        };
+        // On several CPUs at once, the record may be that of another subject.
+        let is_watched = *watched.scenario_id == *late.subject;
+        let setting_changes = if is_watched { setting_changes } else { Vec::new() };
+        let tick = LateTick {
+            scenario_id: Arc::from(late.subject.as_str()),
+            tick: late.tick,
+            lateness_ns: late.lateness_ns.unsigned_abs(),
+            at: humantime::parse_rfc3339(at_utc).expect("a time of the recorder"),
+        };
+        Self { tick, round: Some(late.round), setting_changes }
+    }
+
+    fn warning(&self, limit: Duration) -> Warning {
+        let LateTick { scenario_id, tick, lateness_ns, .. } = &self.tick;
+        let limit = units::format_exact_duration(limit);
+        let round = self.round.map_or_else(String::new, |round| format!(" in round {round}"));
+        let lateness = format_unsigned_time(*lateness_ns);
+        let exclusion = match self.setting_changes.is_empty() {
+            true => String::new(),
+            false => {
+                format!("; the round is excluded: {}", describe_changes(&self.setting_changes))
+            }
+        };
+        let hint = match self.round {
+            Some(_) => "flight.json contains the second before it",
+            None => "its round failed, so there is no flight record",
+        };
+        Warning {
+            code: BREAK.to_owned(),
+            message: format!(
+                "ended by --break {limit}: tick {tick} of {scenario_id}{round} was {lateness} late{exclusion}"
+            ),
+            hint: hint.to_owned(),
         }
-        LateOutcome { limit: watch.limit, stopped_run, late_ticks, flight, command }
     }
 }
 
@@ -164,8 +217,8 @@ fn late_limit(args: &LateArgs) -> exit::Result<Option<Duration>> {
 /// A summary of a run's late ticks.
 pub struct LateOutcome {
     limit: Duration,
-    /// Whether a late tick ended the run.
-    pub stopped_run: bool,
+    /// The late tick that ended the run, if one did.
+    stopping_tick: Option<StoppingTick>,
     late_ticks: u64,
     /// The second before the late tick, if there was one.
     pub flight: Option<Flight>,
@@ -173,24 +226,23 @@ pub struct LateOutcome {
 }
 
 impl LateOutcome {
+    /// Returns whether a late tick ended the run.
+    pub fn has_stopped_run(&self) -> bool {
+        self.stopping_tick.is_some()
+    }
+
     /// Prints the summary, runs the command a last time with `--break`, and waits for it.
     ///
     /// Returns whether a command failed.
     pub fn conclude(self, flight_path: &Path, quiet: bool) -> bool {
-        if !self.stopped_run {
+        if !self.has_stopped_run() {
             let limit = units::format_exact_duration(self.limit);
             let ticks = pluralize(self.late_ticks, "tick");
             terminal::note(quiet, &format!("{ticks} later than {limit}"));
         }
         let Some(command) = self.command else { return false };
-        if let Some(flight) = self.flight.as_ref().filter(|_| self.stopped_run) {
-            let at = humantime::parse_rfc3339(&flight.at_utc).expect("a time of the recorder");
-            let late = LateTick {
-                scenario_id: Arc::from(flight.late.subject.as_str()),
-                lateness_ns: flight.late.lateness_ns.unsigned_abs(),
-                at,
-            };
-            command.run_last(late, flight_path);
+        if let Some(StoppingTick { tick, .. }) = self.stopping_tick {
+            command.run_last(tick, self.flight.is_some().then_some(flight_path));
         }
         let text = command.program.text().to_owned();
         let CommandSummary { started, failure } = command.finish();
@@ -247,9 +299,11 @@ impl LateCommand {
         Ok(Self { program, sender, is_over, thread, flight_path })
     }
 
-    /// Runs the command a last time, with the path of the flight record.
-    fn run_last(&self, late: LateTick, flight_path: &Path) {
-        let _ = self.flight_path.set(flight_path.display().to_string());
+    /// Runs the command a last time, with the path of the flight record, if there is one.
+    fn run_last(&self, late: LateTick, flight_path: Option<&Path>) {
+        if let Some(path) = flight_path {
+            let _ = self.flight_path.set(path.display().to_string());
+        }
         let _ = self.sender.send(Some(late));
     }
 
@@ -301,5 +355,26 @@ impl CommandRunner {
         if let Err(why) = result {
             self.summary.failure.get_or_insert(why.to_string());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use files::file::File as _;
+
+    use super::*;
+
+    #[test]
+    fn break_without_record_is_stated() {
+        let limit = Some(Duration::from_micros(500));
+        let args = LateArgs { break_at: limit, late_threshold: None, on_late: None, mark: false };
+        let late = LateTicks::from_args(&args, &Arc::default()).unwrap().expect("a limit");
+        late.watch().report_late_tick(&Arc::from("spin@1ms"), 7, 600_000);
+        let text = include_str!("../../fuzz/corpus/report/no-samples.json");
+        let mut report = Report::from_json(text).unwrap();
+        assert!(late.finish(&mut report).has_stopped_run());
+        let warning = report.warnings.last().expect("a warning");
+        let expected = "ended by --break 500us: tick 7 of spin@1ms was 600 us late";
+        assert_eq!((warning.code.as_str(), warning.message.as_str()), (BREAK, expected));
     }
 }

@@ -40,7 +40,7 @@ use files::report::{Report, Status};
 use crate::flight_record::Flight;
 use crate::interrupt;
 use crate::run::args::RunArgs;
-use crate::run::late_ticks::LateTicks;
+use crate::run::late_ticks::{LateOutcome, LateTicks};
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_args::{PlanArgs, ScenarioKeys};
 use crate::run::round_stream::RoundStream;
@@ -144,7 +144,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     }
 
     // Run the late command, if it still has to run, and choose the exit status.
-    let was_stopped = late.as_ref().is_some_and(|late| late.stopped_run);
+    let was_stopped = late.as_ref().is_some_and(LateOutcome::has_stopped_run);
     let has_failed_command = late.is_some_and(|late| late.conclude(&out.path(FLIGHT), args.quiet));
     let is_complete = report.subjects.iter().all(|s| s.status == Status::Measured);
     let fitness = report.fitness.as_ref();
@@ -275,12 +275,10 @@ impl Observer for RunObserver<'_> {
     }
 
     fn after_round(&mut self, scenario: &Scenario, result: &RoundResult) {
-        let has_valid_settings = |round: &MeasuredRound| round.setting_changes.is_empty();
-        if let (Some(late), Ok(round)) = (&mut self.late, result)
-            && has_valid_settings(round)
-        {
+        if let (Some(late), Ok(round)) = (&mut self.late, result) {
             late.add(scenario, round);
         }
+        let has_valid_settings = |round: &MeasuredRound| round.setting_changes.is_empty();
         let index = self.scenario_index(scenario);
         if let Some(settling) = &mut self.settling {
             settling.add(index, result);

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+#[cfg(target_os = "linux")]
+use crate::osjitter::increment_nice_value;
 use crate::osjitter::{Osjitter, Ran};
 use crate::schema;
 
@@ -275,6 +277,51 @@ fn invalid_late_arguments_are_rejected() {
         assert!(ran.code == 2 && ran.stderr.contains("there is no such program"), "{}", ran.stderr);
         assert!(!ran.path("run").exists());
     }
+}
+
+/// A change of a setting, such as the move to another CPU, can make a tick late.
+#[cfg(target_os = "linux")]
+#[test]
+fn break_in_excluded_round_is_recorded() {
+    use rustix::process::Signal;
+    use std::time::Duration;
+
+    let args = ["--subject", "nanosleep", "--period", "1ms", "--duration", "20s"];
+    let length = ["--round-ticks", "20000", "--warmup", "0", "--break", "500ms"];
+    let command = ["--on-late", r#"sh -c 'cp "$OSJITTER_FLIGHT" copy.json'"#];
+    #[allow(clippy::disallowed_methods, reason = "the command measures during the pause")]
+    let pause = |ms| std::thread::sleep(Duration::from_millis(ms));
+    // A busy machine needs longer to start the round.
+    for start_ms in [300, 2_000, 10_000] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut running =
+            run(&args).args(length).args(command).directory(directory.path()).out("").start();
+        running.says(" ticks: about ");
+        pause(start_ms);
+        increment_nice_value(running.id());
+        running.signal(Signal::STOP);
+        pause(700);
+        running.signal(Signal::CONT);
+        let ran = running.ends();
+        let report = report(&ran);
+        let excluded = report["subjects"][0]["excluded"].as_array().unwrap();
+        if ran.code != 1 || excluded.is_empty() {
+            continue;
+        }
+        let warnings = report["warnings"].as_array().unwrap();
+        let broken = warnings.iter().find(|w| w["code"] == "break").expect("a warning");
+        let message = broken["message"].as_str().unwrap();
+        assert!(message.starts_with("ended by --break 500ms: tick "), "{message}");
+        let excluded = "the round is excluded: the nice value was changed from ";
+        assert!(message.contains(excluded), "{message}");
+        let flight = flight(&ran);
+        assert_eq!((&flight["late"]["round"], &flight["ended"]), (&json!(0), &json!(true)));
+        let copy = std::fs::read_to_string(directory.path().join("copy.json")).unwrap();
+        assert_eq!(copy, ran.file("flight.json"));
+        assert!(ran.stdout.contains("ended at a late tick"), "{}", ran.stdout);
+        return;
+    }
+    panic!("no tick was late in an excluded round");
 }
 
 /// The mark is in the trace if tracefs is writable, and otherwise rejected with a remedy.

@@ -229,6 +229,14 @@ pub fn read_process_id(file: &Path) -> u32 {
     std::fs::read_to_string(file).expect("a file").trim().parse().expect("the id of a process")
 }
 
+/// Increments the nice value of the main thread of a process, unless the process has ended.
+#[cfg(target_os = "linux")]
+pub fn increment_nice_value(process: u32) {
+    use rustix::process::{getpriority_process, setpriority_process};
+    let process = Some(pid(process));
+    let _ = getpriority_process(process).and_then(|nice| setpriority_process(process, nice + 1));
+}
+
 /// Returns whether the machine has a program that works. A test that needs it and cannot run is named on
 /// stderr, because the test harness hides what a test prints that passes.
 pub fn has_program(program: &str, argument: &str) -> bool {

@@ -24,6 +24,7 @@ use cli::units::to_ns;
 pub struct LateTick {
     /// Id of the scenario.
     pub scenario_id: Arc<str>,
+    pub tick: u64,
     pub lateness_ns: u64,
     /// Time of the detection.
     pub at: SystemTime,
@@ -39,8 +40,8 @@ pub struct LateWatch {
     /// Receives late ticks, except while the receiver is busy.
     pub sender: Option<SyncSender<Option<LateTick>>>,
     has_late_tick: AtomicBool,
-    /// Id of the scenario whose late tick ended the run.
-    stopped_by: OnceLock<Arc<str>>,
+    /// The late tick that ended the run.
+    stopping_tick: OnceLock<LateTick>,
 }
 
 impl LateWatch {
@@ -51,7 +52,7 @@ impl LateWatch {
             marker: None,
             sender: None,
             has_late_tick: AtomicBool::new(false),
-            stopped_by: OnceLock::new(),
+            stopping_tick: OnceLock::new(),
         }
     }
 
@@ -59,14 +60,14 @@ impl LateWatch {
         to_ns(self.limit)
     }
 
-    /// Returns whether a late tick has ended the run.
-    pub fn has_stopped_run(&self) -> bool {
-        self.stop.is_some() && self.has_late_tick.load(Ordering::Relaxed)
+    /// Returns the late tick that has ended the run, if there is one.
+    pub fn stopping_tick(&self) -> Option<&LateTick> {
+        self.stopping_tick.get()
     }
 
     /// Returns whether a late tick of a scenario has ended the run.
     pub fn was_stopped_by(&self, scenario_id: &str) -> bool {
-        self.stopped_by.get().is_some_and(|id| **id == *scenario_id)
+        self.stopping_tick().is_some_and(|late| *late.scenario_id == *scenario_id)
     }
 
     /// Handles a late tick. This is called between ticks, so it neither allocates nor blocks.
@@ -81,16 +82,17 @@ impl LateWatch {
                 "osjitter: {scenario_id}: tick {tick} was {lateness_ns} ns late, more than {limit_ns} ns"
             ));
         }
+        let late = LateTick {
+            scenario_id: Arc::clone(scenario_id),
+            tick,
+            lateness_ns,
+            at: SystemTime::now(),
+        };
         if let Some(stop) = &self.stop {
-            let _ = self.stopped_by.set(Arc::clone(scenario_id));
+            let _ = self.stopping_tick.set(late.clone());
             stop.store(true, Ordering::Relaxed);
         }
         if let Some(sender) = &self.sender {
-            let late = LateTick {
-                scenario_id: Arc::clone(scenario_id),
-                lateness_ns,
-                at: SystemTime::now(),
-            };
             // If this fails, the receiver is handling a late tick and another one is queued.
             let _ = sender.try_send(Some(late));
         }
@@ -293,7 +295,7 @@ mod tests {
         assert_eq!(check(1, 1, counts[1]), None);
         // These times are in the future, so by the kernel's clock no tick is late yet.
         assert_eq!(check(1, 1, counts[2]), None);
-        assert!(!watch.has_stopped_run());
+        assert!(watch.stopping_tick().is_none());
     }
 
     #[test]
@@ -316,7 +318,7 @@ mod tests {
             assert!(!stop.load(Ordering::Relaxed), "{tick} is not recorded");
         }
         watched.check(3, 3, now);
-        assert!(stop.load(Ordering::Relaxed) && watch.has_stopped_run());
+        assert!(stop.load(Ordering::Relaxed) && watch.stopping_tick().is_some());
         watched.check(3, 1, tach::ordered_count());
         let late: Vec<LateTick> = receiver.try_iter().flatten().collect();
         let [late_tick] = &late[..] else { panic!("{late:?}") };

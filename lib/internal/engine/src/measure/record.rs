@@ -377,7 +377,7 @@ fn report_subject(
     let status = match failure {
         Some(error) => Status::Failed { reason: error.to_string() },
         None if rounds.measured == 0 && !rounds.excluded.is_empty() => {
-            let changes = describe_changes(&rounds.excluded);
+            let changes = describe_exclusions(&rounds.excluded);
             Status::Failed { reason: format!("every round is excluded: {changes}") }
         }
         None if complete => Status::Measured,
@@ -571,7 +571,7 @@ fn exclusion_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
             continue;
         }
         let (count, id) = (pluralize(rounds.excluded.len() as u64, "round"), &scenario.id);
-        let changes = describe_changes(&rounds.excluded);
+        let changes = describe_exclusions(&rounds.excluded);
         warnings.push(Warning {
             code: "settings-changed".to_owned(),
             message: format!("{count} of {id} excluded: {changes}"),
@@ -581,11 +581,15 @@ fn exclusion_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
     warnings
 }
 
-/// Describes the changes of settings of several rounds, each once.
-fn describe_changes(rounds: &[ExcludedRound]) -> String {
+fn describe_exclusions(rounds: &[ExcludedRound]) -> String {
+    describe_changes(rounds.iter().flat_map(|round| &round.changes))
+}
+
+/// Describes changes of settings, each once.
+pub fn describe_changes<'a>(changes: impl IntoIterator<Item = &'a Change>) -> String {
     const MAX_DESCRIBED: usize = 4;
     let mut described: Vec<String> = Vec::new();
-    for Change { what, from, to } in rounds.iter().flat_map(|round| &round.changes) {
+    for Change { what, from, to } in changes {
         let text = format!("the {what} was changed from {from} to {to}");
         if !described.contains(&text) {
             described.push(text);
