@@ -20,6 +20,7 @@ use cli::file_io::{Destination, OutputDirectory, RESULT_FILES};
 use cli::terminal;
 use engine::machine::{host, tuning};
 use engine::measure::load::Loads;
+use engine::measure::round_settings::RoundSettings;
 use files::file::File as _;
 use files::find::Ticker;
 
@@ -49,13 +50,14 @@ pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     let loaded = search.tickers.first().map(|ticker| search.first_scenario(*ticker)).transpose()?;
     let mut loads = Loads::start(loaded.as_slice())?;
     settings.apply()?;
+    let settings = RoundSettings::read_with(&settings);
     // The directory comes last, so that a failed setup does not leave one.
     let out = OutputDirectory::open(destination, &started_utc, RESULT_FILES)?;
     terminal::note(args.quiet, &search.announcement());
 
     // Measure.
     let mut found = search.empty_result(args, host, started_utc);
-    search.measure(&mut found, &mut loads, &stop, args.quiet)?;
+    search.measure(&mut found, &mut loads, &settings, &stop, args.quiet)?;
     found.load = loads.end().pop();
 
     // The result is printed even if it could not be written.

@@ -13,8 +13,9 @@ use engine::machine::{host, tuning};
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
 use engine::measure::program::StartupCosts;
-use engine::measure::record::{self, Conditions};
+use engine::measure::record::{self, Conditions, SETTINGS_CHANGED};
 use engine::measure::round::RoundResult;
+use engine::measure::round_settings::RoundSettings;
 use engine::scenario::{
     Length, Plan, Runtime, Scenario, ScenarioArgs, Subjects, check_scenario_count, draw_seed,
 };
@@ -26,11 +27,12 @@ use files::find::{
 use files::fitness::{Fitness, Tally};
 use files::gate::limit::RoundTicks;
 use files::gate::limit::rate::burst_ticks;
-use files::report::{self, Host, Report, Status};
+use files::report::{self, ExcludedRound, Host, Report, Status};
 use files::subjects::{DefaultSelection, SPINNING_CONTROL, defaults_of};
 
 use crate::find::args::FindArgs;
 use crate::find::goals::{promised_goals, validate_goals};
+use crate::find::text;
 
 /// The rounds of a measurement, twice as many as a confidence interval needs.
 const ROUNDS: u64 = 20;
@@ -312,11 +314,13 @@ impl Search {
         Ok(None)
     }
 
-    /// Measures until the search of each ticker ends, or the time is up.
+    /// Measures until the search of each ticker ends, or the time is up. `settings` are those with
+    /// which all rounds have to run.
     pub fn measure(
         &self,
         found: &mut Find,
         loads: &mut Loads,
+        settings: &RoundSettings,
         stop: &Arc<AtomicBool>,
         quiet: bool,
     ) -> exit::Result<()> {
@@ -338,6 +342,7 @@ impl Search {
             let mut observer = SearchObserver {
                 progress: Progress::new(plan.rounds(), quiet),
                 deadline: step_start + remaining,
+                settings,
             };
             let conditions = step_conditions(found);
             let report = record::measure(&plan, conditions, loads, stop, &mut observer, None);
@@ -395,8 +400,15 @@ impl Search {
         {
             ticker.looks.push(Look::new(subject.period_ns, &rounds, &self.goals, self.rules));
         }
+        for (probe, subject) in probes.iter().zip(&report.subjects) {
+            progress.excluded[probe.ticker].extend_from_slice(&subject.excluded);
+        }
+        if let Some(subject) = report.subjects.get(probes.len()) {
+            progress.excluded_of_control.extend_from_slice(&subject.excluded);
+        }
         for warning in report.warnings {
-            if found.warnings.iter().all(|known| known.code != warning.code) {
+            // The warning about excluded rounds is one for all looks of a ticker.
+            if warning.code != SETTINGS_CHANGED && !found.warnings.contains(&warning) {
                 found.warnings.push(warning);
             }
         }
@@ -435,11 +447,20 @@ struct SearchProgress {
     /// The duration of measurements relative to the plan, at least 1.
     slowness: f64,
     tally: Tally,
+    /// Rounds of each ticker during which a setting changed.
+    excluded: Vec<Vec<ExcludedRound>>,
+    excluded_of_control: Vec<ExcludedRound>,
 }
 
 impl SearchProgress {
     fn new(tickers: usize) -> Self {
-        Self { stopped: vec![None; tickers], slowness: 1.0, tally: Tally::default() }
+        Self {
+            stopped: vec![None; tickers],
+            slowness: 1.0,
+            tally: Tally::default(),
+            excluded: vec![Vec::new(); tickers],
+            excluded_of_control: Vec::new(),
+        }
     }
 
     /// Ends the search of tickers for which there is not enough time.
@@ -458,8 +479,16 @@ impl SearchProgress {
         self.slowness = self.slowness.max(slowness).min(MAX_SLOWNESS);
     }
 
-    /// Writes the brackets of all tickers and the fitness of the machine into the result.
+    /// Writes the brackets of all tickers, the fitness of the machine and the warnings about excluded
+    /// rounds into the result.
     fn conclude(self, found: &mut Find) {
+        for (name, excluded) in text::names(found).iter().zip(&self.excluded) {
+            found.warnings.extend(record::exclusion_warning(name, excluded));
+        }
+        if let Some(control) = &found.control {
+            let warning = record::exclusion_warning(&control.subject, &self.excluded_of_control);
+            found.warnings.extend(warning);
+        }
         for (ticker, stopped) in found.tickers.iter_mut().zip(self.stopped) {
             let bracket = find::bracket(&ticker.looks);
             ticker.broken_ns = bracket.broken_ns;
@@ -516,12 +545,17 @@ fn new_ticker((subject, runtime): SearchedTicker) -> Ticker {
 }
 
 /// Shows the progress, and ends a measurement at the deadline.
-struct SearchObserver {
+struct SearchObserver<'a> {
     progress: Progress,
     deadline: Instant,
+    settings: &'a RoundSettings,
 }
 
-impl Observer for SearchObserver {
+impl Observer for SearchObserver<'_> {
+    fn settings(&self) -> Option<&RoundSettings> {
+        Some(self.settings)
+    }
+
     fn before_round(&mut self, scenario: &Scenario, index: u64) {
         self.progress.show(&scenario.id, index);
     }

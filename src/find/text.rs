@@ -26,8 +26,20 @@ pub fn document(find: &Find) -> Document {
 }
 
 /// States the shortest period at which the goals hold, or the best goals that hold at the period,
-/// with the tickers of which this is known.
+/// with the tickers of which this is known, and names those whose search failed after some looks.
 pub fn answer(find: &Find) -> String {
+    let is_incomplete = |ticker: &Ticker| ticker.failure.is_some() && !ticker.looks.is_empty();
+    let tickers = find.tickers.iter().zip(names(find));
+    let incomplete: Vec<String> =
+        tickers.filter(|(ticker, _)| is_incomplete(ticker)).map(|(_, name)| name).collect();
+    let known = known_answer(find);
+    match incomplete.is_empty() {
+        true => known,
+        false => format!("{known} The search of {} is incomplete.", incomplete.join(", ")),
+    }
+}
+
+fn known_answer(find: &Find) -> String {
     if find.failed_control().is_some() {
         return NO_ANSWER.to_owned();
     }
@@ -258,7 +270,8 @@ fn describe_stall(max_stall_ns: u64) -> String {
 /// Describes the result of a ticker, unless the table shows all of it.
 fn describe_ticker(find: &Find, ticker: &Ticker) -> Option<String> {
     if let Some(why) = &ticker.failure {
-        return Some(format!("not measured: {why}."));
+        let extent = if ticker.looks.is_empty() { "" } else { " to the end" };
+        return Some(format!("not measured{extent}: {why}."));
     }
     if promise_period(find).is_none() {
         return Some(sentence(find, ticker));

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+#[cfg(target_os = "linux")]
+use crate::osjitter::increment_nice_value;
 use crate::osjitter::{Osjitter, Ran, run_long_enough};
 use crate::schema;
 
@@ -319,6 +321,42 @@ fn failed_search_keeps_its_results() {
         stopped.stdout
     );
     assert_eq!(found_file(&stopped)["partial"], true);
+}
+
+/// A lasting change excludes the rounds of all later looks.
+#[cfg(target_os = "linux")]
+#[test]
+fn lasting_change_ends_the_search() {
+    let args = ["find", "--subject", "nanosleep", "--goal", "p99=50ms", "--max-time", "30s"];
+    // A busy machine needs longer for its first look.
+    for pause_ms in [2_500, 5_000, 10_000, 20_000] {
+        let mut running = Osjitter::new(args).out("found").start();
+        running.says(" looks each");
+        #[allow(clippy::disallowed_methods, reason = "the command measures during the pause")]
+        std::thread::sleep(std::time::Duration::from_millis(pause_ms));
+        increment_nice_value(running.id());
+        let ran = running.ends();
+        let found = found_file(&ran);
+        let ticker = &found["tickers"][0];
+        let Some(failure) = ticker["failure"].as_str() else { continue };
+        if ticker["looks"].as_array().unwrap().is_empty() {
+            continue;
+        }
+        let change = "excluded: the nice value was changed from ";
+        assert!(failure.starts_with(&format!("every round is {change}")), "{failure}");
+        let warnings = found["warnings"].as_array().unwrap();
+        for name in ["nanosleep", "spin"] {
+            let says = format!("of {name} {change}");
+            let message = |warning: &Value| warning["message"].as_str().unwrap().to_owned();
+            let about = warnings.iter().map(message).filter(|text| text.contains(&says));
+            assert_eq!(about.count(), 1, "{name}: {warnings:?}");
+        }
+        let answer = "The search of nanosleep is incomplete.";
+        assert!(ran.stdout.replace('\n', " ").contains(answer), "{}", ran.stdout);
+        ran.exits(4);
+        return;
+    }
+    panic!("no look was excluded after the first one");
 }
 
 #[test]

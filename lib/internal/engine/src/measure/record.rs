@@ -563,22 +563,27 @@ fn left_over_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
     warnings
 }
 
+/// Code of the warning about excluded rounds.
+pub const SETTINGS_CHANGED: &str = "settings-changed";
+
 /// Returns warnings for subjects with rounds during which a setting changed.
 fn exclusion_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    for (scenario, rounds) in plan.scenarios.iter().zip(rounds) {
-        if rounds.excluded.is_empty() {
-            continue;
-        }
-        let (count, id) = (pluralize(rounds.excluded.len() as u64, "round"), &scenario.id);
-        let changes = describe_exclusions(&rounds.excluded);
-        warnings.push(Warning {
-            code: "settings-changed".to_owned(),
-            message: format!("{count} of {id} excluded: {changes}"),
-            hint: "keep other programs from changing settings while osjitter measures".to_owned(),
-        });
+    let subjects = plan.scenarios.iter().zip(rounds);
+    subjects.filter_map(|(s, rounds)| exclusion_warning(&s.id, &rounds.excluded)).collect()
+}
+
+/// Returns a warning about the excluded rounds of a subject, or `None` without one.
+pub fn exclusion_warning(name: &str, excluded: &[ExcludedRound]) -> Option<Warning> {
+    if excluded.is_empty() {
+        return None;
     }
-    warnings
+    let count = pluralize(excluded.len() as u64, "round");
+    let changes = describe_exclusions(excluded);
+    Some(Warning {
+        code: SETTINGS_CHANGED.to_owned(),
+        message: format!("{count} of {name} excluded: {changes}"),
+        hint: "keep other programs from changing settings while osjitter measures".to_owned(),
+    })
 }
 
 fn describe_exclusions(rounds: &[ExcludedRound]) -> String {
