@@ -9,6 +9,7 @@ use cli::time::format_duration;
 use engine::machine::{host, tuning};
 use engine::measure::child::RunFailure;
 use engine::measure::duet;
+use engine::measure::round_settings::RoundSettings;
 use engine::program::Program;
 use engine::scenario::draw_seed;
 use files::fitness::Fitness;
@@ -220,6 +221,8 @@ impl PairTests {
 
     /// Measures and judges test by test.
     pub fn judge(mut self, gate: &mut RunningGate) -> exit::Result<()> {
+        // All tests run on one CPU.
+        let settings = self.tests[0].read_round_settings();
         if let Some(calibration) = &self.calibration {
             for test in &self.tests {
                 let found = GateCalibration::from_rounds(calibration, test, &gate.verdict.host);
@@ -238,7 +241,7 @@ impl PairTests {
                 return Ok(());
             }
             let deadline = self.screen.as_mut().map(Screen::start_test);
-            judge_test(test, deadline, gate)?;
+            judge_test(test, deadline, &settings, gate)?;
         }
         Ok(())
     }
@@ -279,12 +282,18 @@ fn check_duet(test: &PairTest, stop: &Arc<AtomicBool>) -> exit::Result<()> {
 fn judge_test(
     test: &PairTest,
     deadline: Option<ScreenDeadline>,
+    settings: &RoundSettings,
     gate: &mut RunningGate,
 ) -> exit::Result<()> {
     let mut looks = Looks { rules: &test.rules, deadline, looks_taken: 0, decisive: None };
     let is_enough = |pairs: &[Pair]| looks.is_decided_by(pairs);
-    let collection =
-        PairCollection { stop: &gate.stop, quiet: gate.quiet, keep_ticks: true, is_enough };
+    let collection = PairCollection {
+        stop: &gate.stop,
+        quiet: gate.quiet,
+        settings,
+        keep_ticks: true,
+        is_enough,
+    };
     let pairs = collection.run(test);
     let failure = pairs.failure.as_ref();
     if let Some(PairFailure::Program(not_started @ RunFailure::NotStarted { .. })) = failure

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use cli::exit::{self, usage};
 use cli::time::format_duration;
-use engine::machine::os;
+use engine::machine::{os, tuning};
 use engine::measure::child;
 use engine::measure::program::{self, DEFAULT_START_TIMEOUT, ProgramStart};
+use engine::measure::round_settings::RoundSettings;
 use engine::program::Program;
 use engine::scenario::{self, Length, RoundLength, Scenario, ScenarioArgs};
 use engine::subject::SubjectInfo;
@@ -125,6 +126,12 @@ impl PairTest {
             }
         }
         Ok(())
+    }
+
+    /// Reads the settings with which the rounds of this test have to run.
+    pub fn read_round_settings(&self) -> RoundSettings {
+        let tuning = tuning::Settings { cpu: self.design.cpu, ..tuning::Settings::default() };
+        RoundSettings::read_with(&tuning)
     }
 
     /// Returns warnings about settings in which the programs differ. Runs each of them once more,

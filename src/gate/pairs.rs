@@ -110,6 +110,8 @@ pub fn same_stall_share<'a>(rounds: impl Iterator<Item = &'a RoundRecord>) -> f6
 pub struct PairCollection<'a, F> {
     pub stop: &'a Arc<AtomicBool>,
     pub quiet: bool,
+    /// Settings with which all rounds have to run.
+    pub settings: &'a RoundSettings,
     /// Whether the lateness of every tick is kept.
     pub keep_ticks: bool,
     /// Returns whether the pairs so far suffice. Called after each pair.
@@ -125,6 +127,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollection<'_, F> {
             test,
             progress: Progress::new(test.pairs, self.quiet),
             resolution_ns: host::clock_resolution_ns(),
+            settings: self.settings,
             keep_ticks: self.keep_ticks,
             is_enough: self.is_enough,
             half_pairs: Sides::default(),
@@ -135,7 +138,8 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollection<'_, F> {
             (PairSource::Programs(programs), _) => collector.run_programs(programs, stop),
             (PairSource::Subjects(scenarios), Mode::Duet) => {
                 let Sides { base, candidate } = &**scenarios;
-                duet::run(base, candidate, u64::MAX, test.design.seed, stop, &mut collector);
+                let (seed, settings) = (test.design.seed, self.settings);
+                duet::run(base, candidate, u64::MAX, seed, settings, stop, &mut collector);
             }
             (PairSource::Subjects(scenarios), Mode::Interleaved) => {
                 let plan = interleaved_plan(test, scenarios);
@@ -168,6 +172,7 @@ struct PairCollector<'a, F> {
     test: &'a PairTest,
     progress: Progress,
     resolution_ns: i64,
+    settings: &'a RoundSettings,
     keep_ticks: bool,
     is_enough: F,
     /// Rounds whose partners have not run yet.
@@ -282,11 +287,9 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
 
     /// Runs the programs of both sides in pairs, each pair in random order.
     fn run_programs(&mut self, programs: &Sides<Program>, stop: &AtomicBool) {
-        // Programs inherit the settings of this thread.
-        let settings = RoundSettings::read();
         for PairTurn { pair, slot, side } in pair_turns(self.test.design.seed) {
             self.progress.show(programs[side].text(), pair);
-            let measured = self.run_program_round(side, slot, &programs[side], &settings, stop);
+            let measured = self.run_program_round(side, slot, &programs[side], stop);
             if let Err(failure) = measured {
                 // An interrupted program has not failed.
                 if !matches!(failure, RunFailure::Interrupted) {
@@ -306,7 +309,6 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         side: Side,
         slot: u64,
         program: &Program,
-        settings: &RoundSettings,
         stop: &AtomicBool,
     ) -> Result<(), RunFailure> {
         let request = RunRequest {
@@ -323,7 +325,8 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
             steal_after.zip(steal_before).map(|(after, before)| after.saturating_sub(before));
         let killed_processes = round.usage.map_or(0, |usage| usage.killed_processes);
         let cost = Cost { window_ns, steal_ns, killed_processes, ..Cost::default() };
-        let changes = settings.changes();
+        // Programs inherit the settings of this thread.
+        let changes = self.settings.changes();
         if changes.is_empty() {
             self.add_round(side, slot, (0..).zip(round.series.lateness_ns), &cost);
         } else {
@@ -348,6 +351,10 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
 }
 
 impl<F: FnMut(&[Pair]) -> bool> Observer for PairCollector<'_, F> {
+    fn settings(&self) -> Option<&RoundSettings> {
+        Some(self.settings)
+    }
+
     fn before_round(&mut self, scenario: &Scenario, index: u64) {
         self.progress.show(&scenario.id, index);
     }

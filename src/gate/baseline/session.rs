@@ -104,7 +104,9 @@ impl SessionPlan {
     /// If it was interrupted or failed, returns the pairs so far and the reason.
     pub fn measure(&self, stop: &Arc<AtomicBool>, quiet: bool) -> (CollectedPairs, Option<Reason>) {
         let is_enough = |pairs: &[Pair]| pairs.len() as u64 == self.test.pairs;
-        let pairs = PairCollection { stop, quiet, keep_ticks: true, is_enough }.run(&self.test);
+        let settings = &self.test.read_round_settings();
+        let collection = PairCollection { stop, quiet, settings, keep_ticks: true, is_enough };
+        let pairs = collection.run(&self.test);
         let is_complete = pairs.values.len() as u64 == self.test.pairs;
         let reason = match &pairs.failure {
             Some(_) => Some(Reason::NotMeasured),

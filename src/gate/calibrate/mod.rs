@@ -83,7 +83,9 @@ fn calibrate_lateness(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
         is_complete
     };
     let (stop, quiet) = (&measurement.stop, args.rounds.quiet);
-    let pairs = PairCollection { stop, quiet, keep_ticks: false, is_enough }.run(&test);
+    let settings = &test.read_round_settings();
+    let collection = PairCollection { stop, quiet, settings, keep_ticks: false, is_enough };
+    let pairs = collection.run(&test);
     let calibration = build_calibration(measurement, &test, &pairs, !is_complete);
     write_and_print(&calibration, &text::FORMATS, args)?;
     exit_status(calibration.failure, calibration.partial)

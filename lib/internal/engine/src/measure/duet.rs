@@ -31,17 +31,18 @@ const MAX_STARVED_SHARE: f64 = 0.25;
 
 /// Runs `rounds` rounds of both scenarios, or fewer if the observer stops.
 ///
-/// The threads inherit the CPU to which the caller is bound.
+/// The threads inherit the CPU to which the caller is bound. `settings` are those with which all
+/// rounds have to run.
 pub fn run(
     first: &Scenario,
     second: &Scenario,
     rounds: u64,
     seed: u64,
+    settings: &RoundSettings,
     stop: &Arc<AtomicBool>,
     observer: &mut impl Observer,
 ) {
     let scenarios = [first, second];
-    let settings = RoundSettings::read();
     let mut random = SplitMix64::new(seed);
     let stop_delay = StopDelay::begin();
     for index in 0..rounds {
@@ -56,14 +57,8 @@ pub fn run(
         }
         #[allow(clippy::disallowed_methods, reason = "both scenarios start relative to this time")]
         let start = Instant::now() + LEAD_TIME + phase;
-        let round = DuetRound {
-            index,
-            start,
-            half_period: first.period / 2,
-            phase,
-            stop,
-            settings: &settings,
-        };
+        let round =
+            DuetRound { index, start, half_period: first.period / 2, phase, stop, settings };
         let results = measure_both(
             || round.measure(first, first_leads),
             || round.measure(second, !first_leads),
@@ -276,7 +271,7 @@ mod tests {
         let scenarios = args.scenarios().unwrap();
         let [first, second] = &scenarios[..] else { panic!("two scenarios") };
         let mut seen = RoundLog::default();
-        run(first, second, 50, 7, &Arc::default(), &mut seen);
+        run(first, second, 50, 7, &RoundSettings::read(), &Arc::default(), &mut seen);
         assert_eq!(seen.0.len(), 20, "it stops when the observer says so");
         let mut first_slots = Vec::new();
         for pair in seen.0.chunks(2) {
