@@ -30,7 +30,9 @@ pub struct Log {
     max_intervals: Option<usize>,
     /// Intervals that this monitor wrote, oldest first, as long as others have dates in the future.
     written: Vec<LoggedInterval>,
-    /// Warnings about the removal of old intervals, of which each is given once.
+    /// The last intervals with flight records that this monitor wrote, oldest first.
+    written_flights: Vec<LoggedInterval>,
+    /// Warnings about the removal of old files, of which each is given once.
     warnings: Vec<String>,
 }
 
@@ -73,7 +75,14 @@ impl Log {
         };
         check_lengths(directory, &host).map_err(too_long)?;
         let directory = directory.to_owned();
-        Ok(Self { directory, host, max_intervals, written: Vec::new(), warnings: Vec::new() })
+        Ok(Self {
+            directory,
+            host,
+            max_intervals,
+            written: Vec::new(),
+            written_flights: Vec::new(),
+            warnings: Vec::new(),
+        })
     }
 
     /// Writes an interval that began at `start` (RFC 3339 in UTC with microseconds), and its
@@ -103,35 +112,45 @@ impl Log {
         Ok(path)
     }
 
-    /// Writes the flight records of an interval next to its other files, and removes the oldest
-    /// records beyond the maximum. Returns the paths of the new ones.
-    pub fn write_flights(&self, interval: &Path, flights: &[String]) -> io::Result<Vec<PathBuf>> {
+    /// Writes the flight record number `n` of an interval next to its other files, and returns its
+    /// path.
+    pub fn write_flight(&mut self, interval: &Path, n: usize, json: &str) -> io::Result<PathBuf> {
         let (Some(directory), Some(stem)) = (interval.parent(), interval.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         let stem = stem.to_string_lossy().into_owned();
-        let mut paths = Vec::with_capacity(flights.len());
-        for (n, json) in (1..).zip(flights) {
-            let ending = format!("{FLIGHT_PREFIX}{n}.json");
-            let files: [(&str, Contents<'_>); 1] = [(&ending, &|to| to.write_all(json.as_bytes()))];
-            file_io::write_new_files(directory, [stem.clone()], &files)?;
-            paths.push(directory.join(format!("{stem}.{ending}")));
+        let ending = format!("{FLIGHT_PREFIX}{n}.json");
+        let files: [(&str, Contents<'_>); 1] = [(&ending, &|to| to.write_all(json.as_bytes()))];
+        file_io::write_new_files(directory, [stem.clone()], &files)?;
+        let path = directory.join(format!("{stem}.{ending}"));
+        let interval = LoggedInterval { directory: directory.to_owned(), stem };
+        if self.written_flights.last() != Some(&interval) {
+            self.written_flights.push(interval);
+            let excess = self.written_flights.len().saturating_sub(MAX_FLIGHTS);
+            self.written_flights.drain(..excess);
         }
-        self.remove_old_flights()?;
-        Ok(paths)
+        Ok(path)
     }
 
-    fn remove_old_flights(&self) -> io::Result<()> {
-        let mut flights = Vec::new();
-        for day in day_names(&self.directory)? {
-            let directory = self.directory.join(&day);
-            let prefix = format!("{}.{}T", self.host, day.replace('-', ""));
-            let mut names = sorted_names(&directory)?;
-            names.retain(|name| name.starts_with(&prefix) && is_flight(name));
-            flights.extend(names.into_iter().map(|name| directory.join(name)));
-        }
-        let excess = flights.len().saturating_sub(MAX_FLIGHTS);
-        flights[..excess].iter().try_for_each(std::fs::remove_file)
+    /// Removes the flight records of this host that were written first, beyond the maximum. Returns
+    /// warnings that were not given before.
+    pub fn remove_old_flights(&mut self, now: SystemTime) -> Vec<String> {
+        let warnings = match self.list_flights() {
+            Ok(mut flights) => {
+                sort_by_writing(
+                    &mut flights,
+                    |flight| &flight.interval,
+                    &self.written_flights,
+                    now,
+                );
+                let excess = flights.len().saturating_sub(MAX_FLIGHTS);
+                let failures =
+                    flights[..excess].iter().filter_map(|old| remove_existing(&old.path).err());
+                failures.map(|error| error.to_string()).collect()
+            }
+            Err(e) => vec![format!("cannot list {}: {e}", self.directory.display())],
+        };
+        self.retain_new_warnings(warnings)
     }
 
     /// Removes the intervals of this host that were written first, beyond the maximum, and days that
@@ -144,54 +163,33 @@ impl Log {
         let mut warnings = Vec::new();
         match self.list_intervals() {
             Ok(mut intervals) => {
-                warnings.extend(self.sort_by_writing(&mut intervals, now));
+                let future =
+                    sort_by_writing(&mut intervals, |interval| interval, &self.written, now);
+                match future {
+                    Some(future) => warnings.push(warn_of_future(&future)),
+                    None => self.written.clear(),
+                }
                 let excess = intervals.len().saturating_sub(max_intervals);
                 let failures = intervals[..excess].iter().filter_map(|old| old.remove().err());
                 warnings.extend(failures.map(|error| error.to_string()));
             }
             Err(e) => warnings.push(format!("cannot list {}: {e}", self.directory.display())),
         }
+        self.retain_new_warnings(warnings)
+    }
+
+    /// Returns the warnings that were not given before.
+    fn retain_new_warnings(&mut self, mut warnings: Vec<String>) -> Vec<String> {
         warnings.retain(|warning| !self.warnings.contains(warning));
         self.warnings.extend_from_slice(&warnings);
         warnings
     }
 
-    /// Sorts intervals by the time at which they were written: by their dates, unless some are in
-    /// the future. The clock has then gone back, and this monitor's intervals are the newest.
-    /// Returns a warning in that case.
-    fn sort_by_writing(
-        &mut self,
-        intervals: &mut [LoggedInterval],
-        now: SystemTime,
-    ) -> Option<String> {
-        let now = humantime::format_rfc3339_seconds(now).to_string().replace([':', '-'], "");
-        let start = self.host.len() + 1;
-        let is_in_future = |interval: &&LoggedInterval| {
-            interval
-                .stem
-                .get(start..)
-                .is_some_and(|stamp| stamp.get(..now.len()) > Some(now.as_str()))
-        };
-        let Some(future) = intervals.iter().rfind(is_in_future).map(LoggedInterval::path) else {
-            self.written.clear();
-            return None;
-        };
-        intervals.sort_by_key(|interval| self.written.iter().position(|own| own == interval));
-        Some(format!(
-            "the clock has gone back: {} has a date in the future; --keep counts it as older than the intervals written from now on",
-            future.display()
-        ))
-    }
-
     /// Returns the intervals of this host in the order of their dates.
     fn list_intervals(&self) -> io::Result<Vec<LoggedInterval>> {
         let mut intervals = Vec::new();
-        for day in day_names(&self.directory)? {
-            let directory = self.directory.join(&day);
-            let prefix = format!("{}.{}T", self.host, day.replace('-', ""));
-            let names = sorted_names(&directory)?;
+        for (directory, names) in self.names_by_day()? {
             let mut stems: Vec<&str> = names.iter().filter_map(|name| stem_of(name)).collect();
-            stems.retain(|stem| stem.starts_with(&prefix));
             stems.dedup();
             let logged =
                 |stem: &str| LoggedInterval { directory: directory.clone(), stem: stem.to_owned() };
@@ -199,6 +197,74 @@ impl Log {
         }
         Ok(intervals)
     }
+
+    /// Returns the flight records of this host in the order of their dates.
+    fn list_flights(&self) -> io::Result<Vec<LoggedFlight>> {
+        let mut flights = Vec::new();
+        for (directory, names) in self.names_by_day()? {
+            for name in &names {
+                let Some(stem) = flight_stem(name) else { continue };
+                let interval =
+                    LoggedInterval { directory: directory.clone(), stem: stem.to_owned() };
+                flights.push(LoggedFlight { interval, path: directory.join(name) });
+            }
+        }
+        Ok(flights)
+    }
+
+    /// Returns the directories of the days, each with the names of this host's files.
+    fn names_by_day(&self) -> io::Result<Vec<(PathBuf, Vec<String>)>> {
+        let mut days = Vec::new();
+        for day in day_names(&self.directory)? {
+            let directory = self.directory.join(&day);
+            let prefix = format!("{}.{}T", self.host, day.replace('-', ""));
+            match sorted_names(&directory) {
+                Ok(mut names) => {
+                    names.retain(|name| name.starts_with(&prefix));
+                    days.push((directory, names));
+                }
+                // Another monitor of this host has removed the day, since it was empty.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(days)
+    }
+}
+
+/// Sorts what is sorted by date by the time at which it was written: by date, unless some dates are
+/// in the future. The clock has then gone back, and `written`, of this monitor, is the newest. In
+/// either case, what this monitor wrote last is the last. Returns the latest interval with a date in
+/// the future.
+fn sort_by_writing<T>(
+    logged: &mut [T],
+    interval: impl Fn(&T) -> &LoggedInterval,
+    written: &[LoggedInterval],
+    now: SystemTime,
+) -> Option<PathBuf> {
+    let now = humantime::format_rfc3339_seconds(now).to_string().replace([':', '-'], "");
+    let future = logged.iter().map(&interval).rfind(|interval| interval.is_after(&now));
+    let future = future.map(LoggedInterval::path);
+    let newest = match future {
+        Some(_) => written,
+        None => &written[written.len().saturating_sub(1)..],
+    };
+    logged.sort_by_key(|logged| newest.iter().position(|own| own == interval(logged)));
+    future
+}
+
+fn warn_of_future(interval: &Path) -> String {
+    format!(
+        "the clock has gone back: {} has a date in the future; --keep counts it as older than the intervals written from now on",
+        interval.display()
+    )
+}
+
+/// A flight record and its interval.
+#[derive(Debug)]
+struct LoggedFlight {
+    interval: LoggedInterval,
+    path: PathBuf,
 }
 
 /// The files of an interval: their directory, and their common name without the ending.
@@ -213,6 +279,12 @@ impl LoggedInterval {
         self.directory.join(&self.stem)
     }
 
+    /// Returns whether the interval began after `now`, which has the format of a file's name.
+    fn is_after(&self, now: &str) -> bool {
+        let stamp = self.stem.rsplit('.').next();
+        stamp.and_then(|stamp| stamp.get(..now.len())).is_some_and(|stamp| stamp > now)
+    }
+
     /// Removes all files, and the day if it is then empty.
     ///
     /// # Errors
@@ -223,20 +295,11 @@ impl LoggedInterval {
         // The file that completes the interval goes first.
         for ending in ENDINGS.iter().rev() {
             let path = self.directory.join(format!("{}.{ending}", self.stem));
-            match std::fs::remove_file(&path) {
-                Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                    result = Err(RemovalError { path, source });
-                }
-                _ => {}
-            }
+            result = remove_existing(&path).and(result);
         }
         for name in sorted_names(&self.directory).unwrap_or_default() {
-            let ending = name.strip_prefix(&self.stem).and_then(|ending| ending.strip_prefix('.'));
-            if ending.is_some_and(is_flight_ending) {
-                let path = self.directory.join(&name);
-                if let Err(source) = std::fs::remove_file(&path) {
-                    result = Err(RemovalError { path, source });
-                }
+            if flight_stem(&name) == Some(&self.stem) {
+                result = remove_existing(&self.directory.join(name)).and(result);
             }
         }
         // Fails unless the directory is empty.
@@ -245,7 +308,17 @@ impl LoggedInterval {
     }
 }
 
-/// A file of an old interval that could not be removed.
+/// Removes a file, unless another monitor of this host has removed it already.
+fn remove_existing(path: &Path) -> Result<(), RemovalError> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(RemovalError { path: path.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An old file that could not be removed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot remove {path}: {source}")]
 struct RemovalError {
@@ -346,8 +419,10 @@ fn is_flight_ending(ending: &str) -> bool {
     number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-fn is_flight(name: &str) -> bool {
-    name.rmatch_indices('.').nth(1).is_some_and(|(dot, _)| is_flight_ending(&name[dot + 1..]))
+/// Returns the name of a flight record without its ending.
+fn flight_stem(name: &str) -> Option<&str> {
+    let (dot, _) = name.rmatch_indices('.').nth(1)?;
+    is_flight_ending(&name[dot + 1..]).then(|| &name[..dot])
 }
 
 /// Returns the name of an interval's file without its ending.
@@ -475,7 +550,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let mut log = Log::open(home.path(), "host", Some(1)).unwrap();
         let path = log.write("2026-11-22T01:00:00.0Z", &[], Some("{}")).unwrap();
-        let flights = log.write_flights(&path, &["{1}".to_owned(), "{2}".to_owned()]).unwrap();
+        let flights = [(1, "{1}"), (2, "{2}")].map(|(n, json)| log.write_flight(&path, n, json));
+        let flights = flights.map(Result::unwrap);
         let names: Vec<&str> =
             flights.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
         let expected =
@@ -487,17 +563,98 @@ mod tests {
         assert!(flights.iter().all(|path| !path.exists()));
     }
 
+    /// Writes an interval with four flight records and removes old ones, at the time of its start.
+    /// Returns the paths of the records.
+    fn write_four_flights(log: &mut Log, start: &str) -> [PathBuf; 4] {
+        let path = log.write(start, &[], None).unwrap();
+        let flights = [1, 2, 3, 4].map(|n| log.write_flight(&path, n, "{}").unwrap());
+        let warnings = log.remove_old_flights(humantime::parse_rfc3339(start).unwrap());
+        assert_eq!(warnings, Vec::<String>::new());
+        flights
+    }
+
+    #[test]
+    fn future_flights_are_removed_first() {
+        let home = tempfile::tempdir().unwrap();
+        let day = home.path().join("2027-01-01");
+        std::fs::create_dir(&day).unwrap();
+        for minute in 0..MAX_FLIGHTS {
+            let (hour, minute) = (minute / 60, minute % 60);
+            let name = format!("host.20270101T{hour:02}{minute:02}00Z.flight-1.json");
+            std::fs::write(day.join(name), "{}").unwrap();
+        }
+        let mut log = Log::open(home.path(), "host", None).unwrap();
+        // The clock also goes back while the monitor runs.
+        for (n, time) in (1..).zip(["05:00", "05:05", "04:12", "04:17"]) {
+            let new = write_four_flights(&mut log, &format!("2026-11-22T{time}:00.0Z"));
+            assert!(new.iter().all(|path| path.exists()), "{new:?}");
+            assert_eq!(std::fs::read_dir(&day).unwrap().count(), MAX_FLIGHTS - 4 * n);
+        }
+        for minute in 18..39 {
+            write_four_flights(&mut log, &format!("2026-11-22T04:{minute}:00.0Z"));
+        }
+        assert_eq!(std::fs::read_dir(&day).unwrap().count(), 0);
+        let oldest = write_four_flights(&mut log, "2026-11-22T04:39:00.0Z");
+        assert!(oldest.iter().all(|path| path.exists()), "{oldest:?}");
+        let names = file_names(home.path());
+        assert!(!names.contains(&"host.20261122T050000Z.flight-1.json".to_owned()), "{names:?}");
+        assert!(names.contains(&"host.20261122T050500Z.flight-1.json".to_owned()), "{names:?}");
+    }
+
+    #[test]
+    fn last_written_flights_are_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let mut log = Log::open(home.path(), "host", None).unwrap();
+        for minute in 0..25 {
+            write_four_flights(&mut log, &format!("2026-11-22T05:{minute:02}:00.0Z"));
+        }
+        // An interval that began before all others, but ended after them.
+        let mut other = Log::open(home.path(), "host", None).unwrap();
+        let path = other.write("2026-11-22T04:00:00.0Z", &[], None).unwrap();
+        let flight = other.write_flight(&path, 1, "{}").unwrap();
+        let now = humantime::parse_rfc3339("2026-11-22T06:00:00Z").unwrap();
+        assert_eq!(other.remove_old_flights(now), Vec::<String>::new());
+        assert!(flight.exists());
+        let names = file_names(home.path());
+        assert_eq!(names.iter().filter(|name| flight_stem(name).is_some()).count(), MAX_FLIGHTS);
+    }
+
+    #[test]
+    fn vanished_files_count_as_removed() {
+        let home = tempfile::tempdir().unwrap();
+        assert!(remove_existing(&home.path().join("host.20261122T010000Z.flight-1.json")).is_ok());
+        let directory = home.path().join("2026-11-22");
+        let interval = LoggedInterval { directory, stem: "host.20261122T010000Z".to_owned() };
+        assert!(interval.remove().is_ok());
+    }
+
+    #[test]
+    fn failed_removals_keep_new_flights() {
+        let home = tempfile::tempdir().unwrap();
+        let mut log = Log::open(home.path(), "host", None).unwrap();
+        let day = home.path().join("2026-11-21");
+        // A directory in the place of a file cannot be removed like one.
+        std::fs::create_dir_all(day.join("host.20261121T000000Z.flight-1.json")).unwrap();
+        for minute in 0..25 {
+            let start = format!("2026-11-22T05:{minute:02}:00.0Z");
+            let path = log.write(&start, &[], None).unwrap();
+            let flights = [1, 2, 3, 4].map(|n| log.write_flight(&path, n, "{}").unwrap());
+            let warnings = log.remove_old_flights(humantime::parse_rfc3339(&start).unwrap());
+            assert_eq!(warnings.len(), usize::from(minute == 24), "{warnings:?}");
+            assert!(flights.iter().all(|path| path.exists()));
+        }
+    }
+
     #[test]
     fn oldest_flights_are_removed() {
         let home = tempfile::tempdir().unwrap();
         let mut log = Log::open(home.path(), "host", None).unwrap();
-        let four = vec!["{}".to_owned(); 4];
         for minute in 0..30 {
-            let path = log.write(&format!("2026-11-22T01:{minute:02}:00.0Z"), &[], None).unwrap();
-            log.write_flights(&path, &four).unwrap();
+            write_four_flights(&mut log, &format!("2026-11-22T01:{minute:02}:00.0Z"));
         }
         let names = file_names(home.path());
-        let flights: Vec<&String> = names.iter().filter(|name| is_flight(name)).collect();
+        let flights: Vec<&String> =
+            names.iter().filter(|name| flight_stem(name).is_some()).collect();
         assert_eq!(flights.len(), MAX_FLIGHTS);
         assert!(flights[0].contains("T010500Z.flight-1"), "{flights:?}");
         assert_eq!(names.len(), MAX_FLIGHTS + 2 * 30, "the intervals are kept");

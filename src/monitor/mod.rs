@@ -13,6 +13,7 @@ mod log;
 mod session;
 mod setup;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -177,19 +178,7 @@ fn write_interval(session: &Mutex<Session>, log: &mut Log, closed: &ClosedInterv
     lock(session).record_write(written.as_ref().map(drop).map_err(ToString::to_string));
     match written {
         Ok(_) if flights.is_empty() => {}
-        // If the disk is full now, the interval is kept without its flight records.
-        Ok(interval) => match log.write_flights(&interval, flights) {
-            Ok(paths) => {
-                lock(session).flights_written += paths.len() as u64;
-                for path in paths {
-                    note(false, &format!("flight record: {}", path.display()));
-                }
-            }
-            Err(error) => {
-                lock(session).flights_lost += flights.len() as u64;
-                note(false, &format!("flight records could not be written: {error}"));
-            }
-        },
+        Ok(interval) => write_flights(session, log, &interval, flights),
         Err(error) => {
             lock(session).flights_lost += flights.len() as u64;
             note(false, &format!("the interval of {start} is lost: {error}"));
@@ -197,6 +186,27 @@ fn write_interval(session: &Mutex<Session>, log: &mut Log, closed: &ClosedInterv
     }
     // In either case: old intervals may be why the disk is full.
     for warning in log.remove_old_intervals(SystemTime::now()) {
+        note(false, &warning);
+    }
+}
+
+/// Writes the flight records of an interval and removes old ones. If the disk is full by now, the
+/// interval is kept without the rest of its records, which is counted as lost.
+fn write_flights(session: &Mutex<Session>, log: &mut Log, interval: &Path, flights: &[String]) {
+    let mut written = 0;
+    for json in flights {
+        match log.write_flight(interval, written + 1, json) {
+            Ok(path) => note(false, &format!("flight record: {}", path.display())),
+            Err(error) => {
+                note(false, &format!("flight records could not be written: {error}"));
+                break;
+            }
+        }
+        written += 1;
+    }
+    lock(session).flights_written += written as u64;
+    lock(session).flights_lost += (flights.len() - written) as u64;
+    for warning in log.remove_old_flights(SystemTime::now()) {
         note(false, &warning);
     }
 }
