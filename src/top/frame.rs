@@ -59,7 +59,7 @@ const HELP: [&str; 15] = [
     "MISSED  ticks that were not delivered before the next one was due",
     "SLOW    missed ticks that the loop's own work delayed",
     "WORK    99th percentile of that work",
-    "P99/s   p99 of each second, scaled to the highest; a gap has no tick",
+    "P99/s   p99 of each second, scaled to the highest; a gap has no tick or poll",
     "",
     "… replaces the middle of a long name",
 ];
@@ -233,7 +233,7 @@ fn label(name: &str, pid: Option<u32>, columns: usize) -> String {
 }
 
 /// Renders the p99 of the last seconds, scaled from zero to their maximum, with a gap for each
-/// second without a tick.
+/// second without a tick, and for a longer time without a poll.
 fn sparkline(metered: &MeteredLoop, width: usize) -> String {
     let skipped = metered.p99_history().len().saturating_sub(width);
     let seconds: Vec<Option<Duration>> = metered.p99_history().skip(skipped).collect();

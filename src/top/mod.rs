@@ -32,6 +32,8 @@ use screen::Screen;
 const MAX_METERS: usize = 4_096;
 /// Time between two polls of the meters.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum number of further polls with `--once` if the window contains a pause of this program.
+const MAX_FURTHER_POLLS: usize = 10;
 /// Maximum time until an interrupt takes effect.
 const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -73,7 +75,8 @@ tickmeter: https://github.com/osjitter/osjitter/blob/main/docs/src/watching.md";
 pub fn run(args: &TopArgs) -> exit::Result<ExitStatus> {
     let meters = MeterReader::new(args.all, MAX_METERS)?;
     let late_functions = LateFunctions::open();
-    let mut poller = Poller { meters, loops: Loops::default(), late_functions };
+    let started = tach::Instant::now();
+    let mut poller = Poller { started, meters, loops: Loops::default(), late_functions };
     poller.poll();
     let view = View { window: args.window, sort: args.sort, has_help: false };
     if args.once {
@@ -87,6 +90,7 @@ pub fn run(args: &TopArgs) -> exit::Result<ExitStatus> {
 
 /// The meters, and the statistics of their loops.
 struct Poller {
+    started: tach::Instant,
     meters: MeterReader,
     loops: Loops,
     /// `None` if stacks cannot be sampled.
@@ -96,8 +100,9 @@ struct Poller {
 impl Poller {
     fn poll(&mut self) {
         let poll = self.meters.poll(&[]);
+        let polled_at = self.started.elapsed();
         let found = self.late_functions.as_mut().map(|functions| functions.record_poll(&poll.read));
-        self.loops.record_poll(poll);
+        self.loops.record_poll(poll, polled_at);
         self.loops.set_late_functions(found.unwrap_or_default());
     }
 }
@@ -108,9 +113,13 @@ fn print_once(args: &TopArgs, mut poller: Poller, view: View) -> exit::Result<Ex
         note(false, NO_LOOPS);
     } else {
         // The window must pass before its statistics are complete.
-        for _ in 0..view.window.polls() {
+        let polls = view.window.polls();
+        for n in 1..=polls + MAX_FURTHER_POLLS {
             std::thread::sleep(POLL_INTERVAL);
             poller.poll();
+            if n >= polls && poller.loops.has_window(view.window) {
+                break;
+            }
         }
     }
     for fault in poller.meters.faults() {

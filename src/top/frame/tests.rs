@@ -54,7 +54,7 @@ fn loops() -> Loops {
             };
             polled.push(read_meter(4, new));
         }
-        loops.record_poll(poll(polled));
+        loops.record_poll(poll(polled), Duration::from_secs(second));
     }
     loops
 }
@@ -106,7 +106,7 @@ fn ambiguous_names_include_the_process() {
         read_meter(inode, contents)
     };
     let names = [(0, "pump"), (1, "pump"), (2, "valve")];
-    loops.record_poll(poll(names.map(polled).into()));
+    loops.record_poll(poll(names.map(polled).into()), Duration::ZERO);
     let view = View { window: Window::Second, sort: Sort::Name, has_help: false };
     let lines = |columns| table(&loops, view, FrameSize { columns, lines: 9 });
     let starts =
@@ -148,7 +148,8 @@ fn frame_names_late_functions() {
     };
     let function = LateFunction { lateness: Duration::from_millis(32), code };
     loops.set_late_functions(vec![(FileId::new(1, 1), function)]);
-    loops.record_poll(MeterPoll { read: Vec::new(), unread: vec![FileId::new(1, 1)] });
+    let unread = MeterPoll { read: Vec::new(), unread: vec![FileId::new(1, 1)] };
+    loops.record_poll(unread, Duration::from_secs(6));
     let view = View { window: Window::Second, sort: Sort::P99, has_help: false };
     let size = FrameSize { columns: 80, lines: 24 };
     let expected = "control-loop: 32.0 ms late, 98 % of it in svc::parse ← svc::main";
@@ -176,7 +177,8 @@ fn windows_sum_their_polls() {
 #[test]
 fn unread_loops_keep_their_history() {
     let mut loops = loops();
-    loops.record_poll(MeterPoll { read: Vec::new(), unread: vec![FileId::new(1, 1)] });
+    let unread = MeterPoll { read: Vec::new(), unread: vec![FileId::new(1, 1)] };
+    loops.record_poll(unread, Duration::from_secs(6));
     let names: Vec<&str> = loops.iter().map(|l| l.snapshot.name.as_str()).collect();
     assert_eq!(names, ["control-loop"], "the others have ended");
     let lateness: &[(u64, u64)] = &[(14_000, 95 * 7), (33_000, 4 * 7), (900_000, 1)];
@@ -186,9 +188,10 @@ fn unread_loops_keep_their_history() {
         lateness,
         ..MeterContents::default()
     };
-    loops.record_poll(poll(vec![read_meter(1, contents)]));
+    loops.record_poll(poll(vec![read_meter(1, contents)]), Duration::from_secs(7));
     let watched = loops.iter().next().unwrap();
-    assert_eq!(watched.stats(Window::Second).ticks, 2 * 99, "since the last time it was read");
+    assert!(!watched.has(Window::Second), "it was last read two seconds ago");
+    assert_eq!(watched.stats(Window::TenSeconds).ticks, 496 + 2 * 99);
     assert_eq!(watched.p99_history().len(), 6);
 }
 
