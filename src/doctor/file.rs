@@ -4,7 +4,7 @@ use engine::measure::trial_commands::TrialCommands;
 use files::compare::Differences;
 use files::file::File;
 use files::fitness::Fitness;
-use files::report::{Host, Tool};
+use files::report::{Host, Tool, Warning};
 use serde::{Deserialize, Serialize};
 
 files::model! {
@@ -82,6 +82,9 @@ files::model! {
         pub partial: bool,
         /// Whether the machine was quiet enough to trust the result.
         pub fitness: Option<Fitness>,
+        /// Warnings about the measurement, such as the rounds that were excluded.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub warnings: Vec<Warning>,
         /// One entry for each subject.
         pub subjects: Vec<Proved>,
     }

@@ -7,6 +7,7 @@ use files::compare::{Change, ChangeFinding, Differences};
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};
 use render::document::{Document, Item, Table};
 use render::report::fitness;
+use render::report::table::describe_warnings;
 
 const TITLES: [&str; 5] = ["setting", "p50", "p99", "CPU", "change, with interval"];
 
@@ -140,6 +141,7 @@ fn notes(proof: &Proof) -> Vec<String> {
     if proof.partial {
         notes.push("Interrupted: the values cover the time until then.".to_owned());
     }
+    notes.extend(describe_warnings(&proof.warnings));
     let mut named: Vec<&str> = Vec::new();
     for row in proof.subjects.iter().flat_map(|proved| &proved.rows) {
         let note = match &row.outcome {

@@ -334,6 +334,7 @@ fn judge(report: &Report, plan: &Plan, rounds: u64, subjects: Vec<PlannedSubject
         duration_ns: report.duration_ns,
         partial: report.partial,
         fitness: report.fitness.clone(),
+        warnings: report.warnings.clone(),
         subjects: results,
     }
 }

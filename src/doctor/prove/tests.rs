@@ -3,12 +3,13 @@
 use clap::Parser;
 use engine::machine::host;
 use files::compare::{Change, ChangeFinding};
-use files::report::Round;
+use files::report::{Round, Warning};
 use jitterstat::stats::random::SplitMix64;
 use serde_json::json;
 
 use super::*;
 use crate::doctor::args::DoctorArgs;
+use crate::doctor::proof_text;
 
 #[derive(Parser)]
 struct TestCommand {
@@ -100,6 +101,27 @@ impl Campaign {
         let mut proof = judge(&report, &self.plan, self.rounds, self.subjects.clone());
         proof.subjects.remove(0).rows
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn proofs_state_excluded_rounds() {
+    let campaign = Campaign::new();
+    let mut report = campaign.simulate(1);
+    let warn = |id: &str| {
+        let message = format!("3 rounds of {id} excluded: the affinity was changed from 0-1 to 1");
+        Warning::new("settings-changed", message, "keep other programs from changing settings")
+    };
+    report.warnings = ["os-interval", "spin"].map(warn).into();
+    let proof = judge(&report, &campaign.plan, campaign.rounds, campaign.subjects.clone());
+    assert_eq!(proof.warnings, report.warnings);
+    let text = render::document::terminal::render(&proof_text::document(&proof), 200);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected = "settings-changed: 3 rounds of os-interval excluded: the affinity was changed from 0-1 to 1.";
+    assert!(text.contains(expected) && text.contains("(And 1 more like it.)"), "{text}");
+    let json = serde_json::to_string(&Proof { warnings: Vec::new(), ..proof }).unwrap();
+    assert!(!json.contains("warnings"), "{json}");
+    assert_eq!(serde_json::from_str::<Proof>(&json).unwrap().warnings, []);
 }
 
 /// Returns the changes that a row shows.

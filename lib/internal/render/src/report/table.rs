@@ -94,7 +94,7 @@ pub fn with_summary(report: &Report, args: &TableArgs, columns: usize) -> String
         text.push('\n');
         text += &wrap(&details, width);
     }
-    let warnings = describe_warnings(report);
+    let warnings = describe_warnings(&report.warnings);
     if report.is_own() || is_verbose() {
         for warning in warnings {
             text.push('\n');
@@ -110,9 +110,9 @@ pub fn with_summary(report: &Report, args: &TableArgs, columns: usize) -> String
 
 /// Returns the warnings as sentences, one for each code: the first with this code, and the number
 /// of others.
-fn describe_warnings(report: &Report) -> Vec<String> {
+pub fn describe_warnings(warnings: &[Warning]) -> Vec<String> {
     let mut by_code: Vec<(&Warning, usize)> = Vec::new();
-    for warning in &report.warnings {
+    for warning in warnings {
         match by_code.iter_mut().find(|(first, _)| first.code == warning.code) {
             Some((_, others)) => *others += 1,
             None => by_code.push((warning, 0)),
