@@ -55,10 +55,7 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
     };
     terminal::note(args.quiet, &format!("tracing {} {until}", target.name()));
     let end = WindowEnd { length: args.duration, stop: &stop };
-    let mut recording = session::record(tracer, &mut target, from, &end)?;
-    if let Some(thread) = &args.thread {
-        recording.waits.retain(|wait| wait.name.to_string() == *thread);
-    }
+    let recording = session::record(tracer, &mut target, args.thread.as_deref(), from, &end)?;
     if recording.waits.is_empty() {
         let message = explain_no_waits(&target, &recording, args.thread.as_deref());
         return Err(Error::measure(message));
@@ -288,12 +285,16 @@ fn collect_warnings(
         let message = format!("{timers} of the threads with the fewest timers left out.");
         warn("trace-threads", message, "Select threads by name with --thread.");
     }
-    if recording.waits.len() >= tracker::MAX_TRACKED_WAITS {
+    if recording.is_full {
         let message = format!(
             "The window ended early: the maximum is {} timers.",
             tracker::MAX_TRACKED_WAITS
         );
-        warn("trace-full", message, "Trace a shorter window, or with --thread.");
+        let hint = match trace.thread {
+            None => "Trace a shorter window, or with --thread.",
+            Some(_) => "Trace a shorter window.",
+        };
+        warn("trace-full", message, hint);
     }
     warnings
 }

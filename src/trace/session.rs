@@ -61,8 +61,10 @@ impl Target {
 
 /// The result of a tracing window.
 pub struct TraceRecording {
-    /// The waits, in the order in which they ended.
+    /// The waits of the chosen threads, in the order in which they ended.
     pub waits: Vec<Wait>,
+    /// Whether the maximum number of waits ended the window.
+    pub is_full: bool,
     pub counts: TraceCounts,
     pub from_ns: i64,
     pub to_ns: i64,
@@ -150,16 +152,17 @@ pub struct WindowEnd<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Traces until the window is over.
+/// Traces the threads with a name, or all of them, until the window is over.
 #[allow(clippy::disallowed_methods, reason = "the length of a window needs no precise clock")]
 pub fn record(
     tracer: Tracer,
     target: &mut Target,
+    thread: Option<&str>,
     from: WindowEdge,
     end: &WindowEnd<'_>,
 ) -> exit::Result<TraceRecording> {
     let started = Instant::now();
-    let tracker = tracker_for(target);
+    let tracker = tracker_for(target).with_chosen_name(thread.map(str::to_owned));
     let mut recorder = Recorder { tracer, tracker, events: Vec::new(), apart: false, started };
     let exit_reason = recorder.run(target, end)?;
     let to = WindowEdge::now()?;
@@ -171,10 +174,12 @@ pub fn record(
     tracker.finish();
     let threads =
         tracker.threads().map(|(thread, name)| (name, os::current_call(thread))).collect();
+    let is_full = tracker.is_full();
     let cpu_ns = to.cpu_ns.zip(from.cpu_ns).map(|(after, before)| after.saturating_sub(before));
     let WaitTracker { counts, waits, .. } = tracker;
     Ok(TraceRecording {
         waits,
+        is_full,
         counts,
         from_ns: from.at_ns,
         to_ns: to.at_ns,

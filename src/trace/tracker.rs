@@ -150,6 +150,8 @@ pub struct WaitTracker {
     functions: HashMap<u64, &'static str>,
     clock_offsets_ns: Vec<i64>,
     calls: HashMap<i64, &'static str>,
+    /// Name of the threads whose waits are stored; `None` for all.
+    chosen_name: Option<String>,
     threads: HashMap<u32, TrackedThread>,
     timers: HashMap<u64, ArmedTimer>,
     cpus: HashMap<u32, CpuState>,
@@ -177,6 +179,7 @@ impl WaitTracker {
             functions: kinds_by_address(functions),
             clock_offsets_ns,
             calls: WAITS.iter().copied().collect(),
+            chosen_name: None,
             threads: HashMap::new(),
             timers: HashMap::new(),
             cpus: HashMap::new(),
@@ -185,6 +188,12 @@ impl WaitTracker {
             waits: Vec::new(),
             counts: TraceCounts::default(),
         }
+    }
+
+    /// Stores and counts only the waits of threads that have this name when their timer expires, if
+    /// it is given.
+    pub fn with_chosen_name(self, name: Option<String>) -> Self {
+        Self { chosen_name: name, ..self }
     }
 
     /// Tracks a thread that already exists.
@@ -426,6 +435,9 @@ impl WaitTracker {
     /// Adds an expired timer to those that a thread has not handled yet.
     fn add_pending(&mut self, id: u32, expiring: &ExpiringTimer, woken_ns: Option<i64>) {
         let Some(thread) = self.threads.get_mut(&id) else { return };
+        if !is_chosen(self.chosen_name.as_deref(), thread) {
+            return;
+        }
         let Some(armed) = expiring.armed else {
             self.counts.without_start += 1;
             return;
@@ -472,6 +484,9 @@ impl WaitTracker {
             return;
         }
         let Some(thread) = self.threads.get(&armed.thread) else { return };
+        if !is_chosen(self.chosen_name.as_deref(), thread) {
+            return;
+        }
         let end_ns = if thread.returned_ns >= deadline_ns { thread.returned_ns } else { at_ns };
         let ran_ns = Some(thread.on_cpu_ns).filter(|ns| (deadline_ns..=end_ns).contains(ns));
         let kind = self.functions.get(&armed.function).copied().or(armed.call).unwrap_or("other");
@@ -502,6 +517,10 @@ impl WaitTracker {
             store_wait(&mut self.waits, &mut self.counts, pending.into_wait(at_ns, thread));
         }
     }
+}
+
+fn is_chosen(name: Option<&str>, thread: &TrackedThread) -> bool {
+    name.is_none_or(|name| thread.name.to_string() == name)
 }
 
 fn store_wait(waits: &mut Vec<Wait>, counts: &mut TraceCounts, wait: Wait) {

@@ -99,6 +99,53 @@ fn delayed_sleep_names_the_other_thread() {
     assert_eq!(wait.behind, [(ThreadName::from_bytes(b"hog"), 508)]);
 }
 
+/// Returns the tracker of threads with a name after some events.
+fn track_chosen(name: &str, events: impl IntoIterator<Item = TraceEvent>) -> WaitTracker {
+    let mut tracker = tracker().with_chosen_name(Some(name.to_owned()));
+    for event in events {
+        tracker.handle_event(&event);
+    }
+    tracker.finish();
+    tracker
+}
+
+#[test]
+fn only_chosen_threads_are_recorded() {
+    let chosen = track_chosen("loop", sleep_events(500));
+    assert_eq!(only_wait(&chosen), only_wait(&track(sleep_events(500))));
+    assert_eq!(track_chosen("hog", sleep_events(500)).waits, []);
+    // The timer of the first wake-up was set before the trace. The second wait has no end.
+    let mut events = expiry(50, 8, WAKEUP_FUNCTION, Some(LOOP));
+    events.extend(sleep_events(500));
+    events.pop();
+    let counts = |name| {
+        let counts = track_chosen(name, events.clone()).counts;
+        (counts.without_start, counts.incomplete)
+    };
+    assert_eq!([counts("loop"), counts("hog")], [(1, 1), (0, 0)]);
+}
+
+#[test]
+fn threads_are_chosen_by_current_name() {
+    let name = ThreadName::from_bytes(b"late");
+    let mut events = sleep_events(500);
+    events.push(event(0, 2_000, LOOP, TraceEventKind::Named { thread: LOOP, name }));
+    for mut event in sleep_events(500) {
+        event.at_ns += 10_000;
+        match &mut event.kind {
+            TraceEventKind::Start { soft_ns, hard_ns, .. } => {
+                (*soft_ns, *hard_ns) = (*soft_ns + 10_000, *hard_ns + 10_000);
+            }
+            TraceEventKind::Expire { now_ns, .. } => *now_ns += 10_000,
+            TraceEventKind::Switch { next: LOOP, next_name, .. } => *next_name = name,
+            _ => {}
+        }
+        events.push(event);
+    }
+    assert_eq!(only_wait(&track_chosen("loop", events.clone())).deadline_ns, 1_000);
+    assert_eq!(only_wait(&track_chosen("late", events)).deadline_ns, 11_000);
+}
+
 #[test]
 fn idle_cpu_delays_no_thread() {
     let mut events = sleep_events(20);
