@@ -150,10 +150,13 @@ impl Limits {
                 if gate.verdict.comparisons.is_empty() && gate.verdict.baseline.is_none() {
                     gate.verdict.host = report.host.clone();
                 }
-                let is_partial = matches!(reported.subject().status, Status::Partial);
-                if report.partial || is_partial {
+                let Subject { id, status, .. } = reported.subject();
+                if report.partial {
                     let message = "The report comes from a run that was interrupted.";
                     gate.warn("partial-report", message, "Run it again.");
+                } else if matches!(status, Status::Partial) {
+                    let message = format!("The report lacks rounds of {id}.");
+                    gate.warn("partial-report", &message, "Run it again.");
                 }
                 gate.record_fitness(report.fitness.clone());
                 copy_warnings(report, reported.subject(), gate);

@@ -7,6 +7,7 @@ use cli::words::pluralize;
 use files::bins::{self, Binning, Interval, Labels};
 use files::entry::{self, Entry};
 use files::file::File as _;
+use files::merge;
 use files::report::{Report, Status, Warning};
 use interop::cyclictest::{self, Resolution};
 use interop::{OMISSION_WARNINGS, csv, hgrm, hlog, openmetrics, trackers};
@@ -107,7 +108,10 @@ fn omissions(report: &Report) -> Vec<String> {
             omissions.push(format!("{rounds} of {} left out: a setting was changed", subject.id));
         }
     }
-    let lacks_data = |warning: &&Warning| OMISSION_WARNINGS.contains(&warning.code.as_str());
+    let lacks_data = |warning: &&Warning| {
+        let code = warning.code.as_str();
+        code == merge::FAILURES || OMISSION_WARNINGS.contains(&code)
+    };
     let warnings = report.warnings.iter().filter(lacks_data);
     omissions.extend(warnings.map(|warning| warning.message.clone()));
     omissions

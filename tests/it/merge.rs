@@ -98,21 +98,21 @@ fn round_without_ticks_is_counted() {
     add("skipped", ticks);
     add("missed", ticks - missed);
     let home = tempfile::tempdir().unwrap();
-    // A different phase makes the copy another run.
     let mut other = whole.clone();
-    for round in other["subjects"]
-        .as_array_mut()
-        .unwrap()
-        .iter_mut()
-        .flat_map(|s| s["rounds"].as_array_mut().unwrap())
-    {
-        round["phase_ns"] = (round["phase_ns"].as_u64().unwrap() + 1).into();
-    }
+    shift_phases(&mut other);
     let files = ["stalled.json", "other.json"].map(|name| home.path().join(name));
     std::fs::write(&files[0], stalled.to_string()).unwrap();
     std::fs::write(&files[1], other.to_string()).unwrap();
     let merged = Osjitter::new(["merge"]).args(&files).run().exits(0);
     assert_lossless(&parse(&merged.stdout), [&stalled, &other]);
+}
+
+/// Changes the phases of a report, which makes it another run.
+fn shift_phases(report: &mut Value) {
+    let subjects = report["subjects"].as_array_mut().unwrap().iter_mut();
+    for round in subjects.flat_map(|subject| subject["rounds"].as_array_mut().unwrap()) {
+        round["phase_ns"] = (round["phase_ns"].as_u64().unwrap() + 1).into();
+    }
 }
 
 /// Reads a stored report in which every round has ticks, which a new measurement does not guarantee.
@@ -230,5 +230,42 @@ fn instances_merge_with_coalesced_ticks() {
         let sum: u64 =
             parts.iter().map(|p| p["subjects"][0]["summary"][count].as_u64().unwrap()).sum();
         assert_eq!(merged["subjects"][0]["summary"][count], sum, "{count}");
+    }
+}
+
+/// Replaces the first subject of a report by one that failed before its first round.
+fn fail_first_subject(report: &mut Value) {
+    let subject = &mut report["subjects"][0];
+    subject["status"] = serde_json::json!({"state": "failed", "reason": "it rained"});
+    subject["summary"] = Value::Null;
+    subject["histogram"] = Value::Null;
+    subject["rounds"] = Value::Array(vec![]);
+}
+
+#[test]
+fn failure_is_named_in_any_order() {
+    let home = tempfile::tempdir().unwrap();
+    let files = ["failed.json", "measured.json"].map(|name| home.path().join(name));
+    let measured = recorded_report();
+    let mut failed = measured.clone();
+    fail_first_subject(&mut failed);
+    shift_phases(&mut failed);
+    std::fs::write(&files[0], failed.to_string()).unwrap();
+    std::fs::write(&files[1], measured.to_string()).unwrap();
+    let both = home.path().join("both.json");
+    for inputs in [[&files[0], &files[1]], [&files[1], &files[0]]] {
+        let merged =
+            Osjitter::new(["merge", "--force"]).args(inputs).args([Path::new("--out"), &both]);
+        let _ = merged.run().exits(0);
+        let report = |format: &str| {
+            Osjitter::new([Path::new("report"), &both]).args(["--format", format]).run().exits(0)
+        };
+        let json = parse(&report("json").stdout);
+        assert_eq!(json["subjects"][0]["status"]["state"], "partial");
+        let table = report("table").stdout.replace('\n', " ");
+        assert!(!table.contains("not measured"), "{table}");
+        for text in [table, report("csv").stderr] {
+            assert!(text.contains("failed in 1 of 2 reports: it rained"), "{text}");
+        }
     }
 }

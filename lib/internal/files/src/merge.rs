@@ -4,11 +4,13 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::compare::compare_cpus;
+use crate::counters::add_if_complete;
 use crate::file::{File as _, Invalid};
 use crate::fitness::Fitness;
 use crate::histogram;
 use crate::report::{
-    Plan, Report, Round, Scenario, Status, Subject, SubjectSettings, Summary, Warning,
+    Clock, Load, Plan, Report, Round, Scenario, Status, Subject, SubjectSettings, Summary, Trace,
+    Warning,
 };
 use crate::round_costs::RoundCost;
 use crate::settings;
@@ -17,11 +19,15 @@ use crate::trust;
 use jitterstat::sample::RoundSamples;
 use jitterstat::stats::quantile;
 
+#[cfg(test)]
+mod tests;
+
 /// Code of the warning that reports with different plans were merged.
 pub const PLANS_DIFFER: &str = "merged-plans-differ";
-/// Code of the warning that reports of different machines were merged.
+/// Code of the warning that reports of different machines or clocks were merged.
 pub const HOSTS_DIFFER: &str = "merged-hosts-differ";
-
+/// Code of the warning that a subject failed in some of the reports.
+pub const FAILURES: &str = "merged-failures";
 /// Code of the warning that the cost of a subject was counted in different windows.
 pub const COSTS_DIFFER: &str = "merged-costs-differ";
 /// Code of the warning that the settings of a subject differ between reports.
@@ -100,8 +106,8 @@ pub enum PlanPart {
     Scenario(String),
 }
 
-/// Merges reports in the given order. Host and clock are those of the first report, and warnings
-/// name the differences.
+/// Merges reports in the given order. Host and clock are those of the first report, with a warning if
+/// others differ.
 ///
 /// # Errors
 /// Returns an error if there are fewer than two reports, a report has no samples, two reports
@@ -138,7 +144,8 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
             "Compare their rounds, not their sums.",
         ));
     }
-    if rest.iter().any(|r| r.host != first.host) {
+    let is_like_first = |r: &Report| r.host == first.host && r.clock.source == first.clock.source;
+    if !rest.iter().all(is_like_first) {
         let message = "Reports of machines in different states were merged; the facts are those of the first.";
         let hint = "Look at the ranking before trusting a sum.";
         merged.warnings.push(Warning::new(HOSTS_DIFFER, message, hint));
@@ -181,7 +188,8 @@ fn recompute(subject: &mut Subject, reports: &[Report]) -> Vec<Warning> {
     subject.histogram = None;
     let subjects = reports.iter().flat_map(|r| &r.subjects);
     let parts: Vec<&Subject> = subjects.filter(|s| is_same(s, subject)).collect();
-    let mut warnings = Vec::new();
+    subject.status = merge_status(&parts);
+    let mut warnings = failure_warnings(subject, &parts);
     if let Some(summary) = &mut subject.summary {
         let summaries: Vec<&Summary> = parts.iter().filter_map(|s| s.summary.as_ref()).collect();
         add_lost_ticks(summary, &summaries);
@@ -200,9 +208,16 @@ fn recompute(subject: &mut Subject, reports: &[Report]) -> Vec<Warning> {
         let lateness = subject.rounds.iter().flat_map(|r| &r.lateness_ns);
         subject.histogram = Some(histogram::pack(lateness.copied()));
     }
-    let mut settings = parts.iter().map(|part| part.settings.as_ref().map(without_differences));
-    let first = settings.next().flatten();
-    if settings.any(|other| other != first) {
+    // A subject that failed may have no settings, and they affect no number.
+    let measured: Vec<&Subject> = parts.into_iter().filter(|part| is_measured(part)).collect();
+    let Some(first) = measured.first() else { return warnings };
+    subject.backend.clone_from(&first.backend);
+    if measured.iter().any(|part| part.backend != first.backend) {
+        subject.backend = None;
+    }
+    let settings = |part: &Subject| part.settings.as_ref().map(without_differences);
+    subject.settings = settings(first);
+    if measured.iter().any(|part| settings(part) != subject.settings) {
         subject.settings = None;
         warnings.push(Warning::new(
             SETTINGS_DIFFER,
@@ -214,6 +229,62 @@ fn recompute(subject: &mut Subject, reports: &[Report]) -> Vec<Warning> {
         ));
     }
     warnings
+}
+
+fn is_measured(subject: &Subject) -> bool {
+    !subject.rounds.is_empty()
+}
+
+/// Returns the status of a subject over several reports. It failed if it failed in each of them, or
+/// if no report measured it.
+fn merge_status(parts: &[&Subject]) -> Status {
+    let reasons: Vec<&str> = failures(parts).map(|failure| failure.reason).collect();
+    let is_failed = |part: &&&Subject| matches!(part.status, Status::Failed { .. });
+    let failed = parts.iter().filter(is_failed).count();
+    if failed > 0 && (failed == parts.len() || !parts.iter().any(|part| is_measured(part))) {
+        return Status::Failed { reason: reasons.join("; ") };
+    }
+    let is_complete = parts.iter().all(|part| part.status == Status::Measured);
+    if is_complete { Status::Measured } else { Status::Partial }
+}
+
+/// A reason for which a subject failed, with the number of reports in which it did.
+struct Failure<'a> {
+    reason: &'a str,
+    reports: usize,
+}
+
+/// Returns each reason for which a subject failed, in the order of the reports.
+fn failures<'a>(parts: &[&'a Subject]) -> impl Iterator<Item = Failure<'a>> {
+    let mut failures: Vec<Failure<'a>> = Vec::new();
+    for part in parts {
+        let Status::Failed { reason } = &part.status else { continue };
+        match failures.iter_mut().find(|failure| failure.reason == reason) {
+            Some(failure) => failure.reports += 1,
+            None => failures.push(Failure { reason, reports: 1 }),
+        }
+    }
+    failures.into_iter()
+}
+
+/// Returns a warning for each reason for which a subject failed, if others of the reports measured
+/// it.
+fn failure_warnings(subject: &Subject, parts: &[&Subject]) -> Vec<Warning> {
+    if subject.status != Status::Partial {
+        return Vec::new();
+    }
+    let (id, total) = (&subject.id, parts.len());
+    let warning = |Failure { reason, reports }: Failure<'_>| {
+        Warning::new(
+            FAILURES,
+            format!(
+                "{id} failed in {reports} of {total} reports: {reason}. Its numbers are those of the \
+                 rounds that were measured."
+            ),
+            "Repeat the run in which it failed.",
+        )
+    };
+    failures(parts).map(warning).collect()
 }
 
 /// Returns the settings themselves, without the differences from those of another subject.
@@ -294,7 +365,11 @@ fn append(merged: &mut Report, report: &Report) {
     merged.duration_ns = merged.duration_ns.saturating_add(report.duration_ns);
     merged.partial |= report.partial;
     merged.settled = None;
-    merged.clock.error_bound_ns = merged.clock.error_bound_ns.max(report.clock.error_bound_ns);
+    raise_bounds(&mut merged.clock, &report.clock);
+    add_loads(&mut merged.loads, &report.loads);
+    if let (Some(trace), Some(more)) = (&mut merged.trace, &report.trace) {
+        add_trace(trace, more);
+    }
     for change in &report.changes {
         if !merged.changes.contains(change) {
             merged.changes.push(change.clone());
@@ -304,6 +379,45 @@ fn append(merged: &mut Report, report: &Report) {
         if !merged.warnings.contains(warning) {
             merged.warnings.push(warning.clone());
         }
+    }
+}
+
+/// Raises the errors and the overhead of a clock to those of another report.
+fn raise_bounds(clock: &mut Clock, other: &Clock) {
+    clock.error_bound_ns = clock.error_bound_ns.max(other.error_bound_ns);
+    clock.observer_ns_per_tick = clock.observer_ns_per_tick.max(other.observer_ns_per_tick);
+    let rate_errors = [clock.rate_error_ppb, other.rate_error_ppb].into_iter().flatten();
+    clock.rate_error_ppb = rate_errors.reduce(f64::max);
+}
+
+/// Adds up the usage of loads with equal names. A CPU time that is unknown in one report is unknown
+/// in the sum.
+fn add_loads(loads: &mut Vec<Load>, more: &[Load]) {
+    for load in more {
+        let Some(sum) = loads.iter_mut().find(|sum| sum.load == load.load) else {
+            loads.push(load.clone());
+            continue;
+        };
+        sum.cpu_ns = add_if_complete(sum.cpu_ns, load.cpu_ns);
+        sum.active_ns = sum.active_ns.saturating_add(load.active_ns);
+    }
+}
+
+/// Adds the counts of another trace. Program, process and thread are those of the first.
+fn add_trace(trace: &mut Trace, other: &Trace) {
+    trace.cpu_ns = add_if_complete(trace.cpu_ns, other.cpu_ns);
+    trace.apart &= other.apart;
+    for (sum, more) in [
+        (&mut trace.window_ns, other.window_ns),
+        (&mut trace.records, other.records),
+        (&mut trace.bytes, other.bytes),
+        (&mut trace.lost, other.lost),
+        (&mut trace.unrecorded, other.unrecorded),
+        (&mut trace.undated, other.undated),
+        (&mut trace.unseen, other.unseen),
+        (&mut trace.dropped, other.dropped),
+    ] {
+        *sum = sum.saturating_add(more);
     }
 }
 
@@ -329,9 +443,6 @@ fn append_rounds(merged: &mut Report, report: &Report) {
         };
         existing.rounds.append(&mut subject.rounds);
         existing.excluded.append(&mut subject.excluded);
-        if subject.status != Status::Measured {
-            existing.status = Status::Partial;
-        }
     }
 }
 

@@ -631,7 +631,8 @@ fn default_instances() -> u64 {
 pub enum Status {
     /// Every round was measured.
     Measured,
-    /// Some rounds were measured before the run was interrupted.
+    /// Some rounds are missing: the run was interrupted, or the subject failed in another of the
+    /// merged runs.
     Partial,
     /// The subject could not be measured.
     Failed {
