@@ -28,7 +28,7 @@ pub struct MergeArgs {
     /// Reports with samples or directories of runs, or files of bins or directories of them
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::AnyPath)]
     pub files: Vec<PathBuf>,
-    /// Accept reports of different plans and record a warning; replace an existing result
+    /// Accept different plans, with a warning, and damaged bins; replace an existing result
     #[arg(long)]
     pub force: bool,
     /// Write to this file instead of stdout
@@ -83,20 +83,43 @@ fn merge_bins(args: &MergeArgs) -> Result<ExitStatus> {
         return Err(usage!("{} is not a file of bins, but others are; {remedy}", other.display()));
     }
     let fleet = Fleet::read(&args.files)?;
-    if let Some(damage) = fleet.damage() {
-        terminal::note(false, &damage);
-    }
+    check_completeness(&fleet, args)?;
     let (hosts, reports): (Vec<&str>, Vec<Report>) = fleet.hosts().into_iter().unzip();
-    // The name of the host is kept if there is only one.
-    let mut pairs = fleet.intervals.windows(2);
-    let has_several_hosts = pairs.any(|pair| pair[0].key.host != pair[1].key.host);
-    let merged = match has_several_hosts {
-        true => fleet.add_up(|key| key.host.clear())?,
-        false => fleet.add_up(|_| {})?,
-    };
+    let merged = fleet.merge()?;
+    note_gaps(&fleet);
     name_outliers(&reports, |source| hosts[source].to_owned());
     pair::deliver(&merged, args.destination())?;
     Ok(ExitStatus::Done)
+}
+
+/// Checks that the written files can state what the sum lacks. Otherwise a gate would judge it as if
+/// it were complete.
+fn check_completeness(fleet: &Fleet, args: &MergeArgs) -> Result<()> {
+    if args.force {
+        return Ok(());
+    }
+    if let Some(damage) = fleet.damage() {
+        return Err(usage!("{damage}; repair or remove it, or leave it out with --force"));
+    }
+    let has_intervals = args.destination().is_some_and(|out| !out.is_stdout());
+    match fleet.missing_bins_warning() {
+        Some(gap) if !has_intervals => {
+            let message = gap.message.trim_end_matches('.');
+            Err(usage!(
+                "{message}; only an .intervals file can state it: name the sum with --out NAME.bins.csv, or leave them out with --force"
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Names on standard error what the sum lacks.
+fn note_gaps(fleet: &Fleet) {
+    let gaps = [fleet.missing_bins_warning(), fleet.missing_facts_warning()];
+    let messages = gaps.into_iter().flatten().map(|gap| gap.message);
+    for message in fleet.damage().into_iter().chain(messages) {
+        terminal::note(false, &message);
+    }
 }
 
 /// Names the reports whose median is far from the others', starting with the farthest.

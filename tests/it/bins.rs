@@ -146,6 +146,44 @@ fn incomplete_pairs_are_reported() {
 }
 
 #[test]
+fn sums_state_missing_bins() {
+    let (cut, whole) = (write_bins("a", "a.bins.csv"), write_bins("b", "b.bins.csv"));
+    std::fs::remove_file(cut.path("a.bins.csv")).unwrap();
+    let merge = |inputs: &[&Path], more: &[&str]| Osjitter::new(["merge"]).args(inputs).args(more);
+    let directories = [cut.directory(), whole.directory()];
+    let merged = merge(&directories, &[]).out("sum.bins.csv").run().exits(0);
+    assert!(merged.stderr.contains("3 intervals left out"), "{}", merged.stderr);
+    // The sum of a sum states it as well.
+    let sum = merged.path("sum.bins.csv");
+    let again = merge(&[&sum], &[]).out("again.bins.csv").run().exits(0);
+    let expected = as_json(&[whole.directory()]);
+    for file in [sum, again.path("again.bins.csv")] {
+        let read = as_json(&[&file]);
+        assert_eq!(read["subjects"], expected["subjects"]);
+        assert!(read["warnings"].to_string().contains("3 intervals left out"), "{read}");
+        let gate = Osjitter::new(["gate", "--limit", "p99=1s", "--subject", "nanosleep"]);
+        let refused = gate.args([Path::new("--report"), &file]).out("gate").run().exits(2);
+        assert!(refused.stderr.contains("3 intervals left out"), "{}", refused.stderr);
+    }
+    // Standard output has no second file that could state it.
+    let refused = merge(&directories, &[]).run().exits(2);
+    assert!(refused.stderr.contains("no bins; only an .intervals file"), "{}", refused.stderr);
+    let forced = merge(&directories, &["--force"]).run().exits(0);
+    assert!(forced.stderr.contains("3 intervals left out"), "{}", forced.stderr);
+}
+
+#[test]
+fn merge_notes_missing_rows() {
+    let pair = write_bins("a", "a.bins.csv");
+    std::fs::remove_file(pair.path("a.intervals.csv")).unwrap();
+    let merged =
+        Osjitter::new([Path::new("merge"), pair.directory()]).out("sum.bins.csv").run().exits(0);
+    assert!(merged.stderr.contains("3 intervals without a row"), "{}", merged.stderr);
+    let table = report(&[&merged.path("sum.bins.csv")], &[]).exits(0).stdout.replace('\n', " ");
+    assert!(table.contains("3 intervals without a row"), "{table}");
+}
+
+#[test]
 fn invalid_bins_are_rejected_by_line() {
     let pair = write_bins("a", "a.bins.csv");
     let good = pair.file("a.bins.csv");
@@ -191,8 +229,14 @@ fn damaged_pairs_hide_no_directory() {
     let read = as_json(&[good.directory()]);
     assert_eq!(read["subjects"], expected["subjects"]);
     assert!(read["warnings"].to_string().contains("damaged.bins.csv"), "{}", read["warnings"]);
-    let merged = Osjitter::new([Path::new("merge"), good.directory()]).run().exits(0);
+    let merge = |more: &[&str]| {
+        Osjitter::new(["merge"]).args(more).args([good.directory()]).out("sum.bins.csv").run()
+    };
+    let refused = merge(&[]).exits(2).stderr;
+    assert!(refused.contains("1 damaged or missing file") && refused.contains("--force"));
+    let merged = merge(&["--force"]).exits(0);
     assert!(merged.stderr.contains("1 damaged or missing file"), "{}", merged.stderr);
+    assert_eq!(as_json(&[&merged.path("sum.bins.csv")])["subjects"], expected["subjects"]);
     // A file that is named is an error, and so is a directory without any other.
     assert_rejected(&[&good.path("damaged.bins.csv")], &["damaged.bins.csv", "ends of a bin"]);
     let home = tempfile::tempdir().unwrap();

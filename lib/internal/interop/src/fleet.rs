@@ -29,6 +29,9 @@ pub const DAMAGE_WARNING: &str = "import-bins-damaged";
 /// Code of the warning of a report that lacks intervals whose bins are missing.
 pub const MISSING_BINS_WARNING: &str = "import-bins-cut";
 
+/// Value of `run_id` in a row that [`Fleet::merge`] makes of intervals whose bins are missing.
+const WITHOUT_BINS: &str = "without-bins";
+
 /// Maximum number of hosts whose medians are ranked.
 const MAX_RANKED: usize = 10_000;
 
@@ -87,10 +90,25 @@ pub struct Fleet {
     count: usize,
     /// Number of intervals without a row in an `.intervals` file.
     without_facts: usize,
-    /// Number of intervals with a row but without bins, because the recorder was interrupted. They
-    /// are not counted in `count`.
-    cut: usize,
+    /// Intervals with a row but without bins, because the recorder was interrupted. They are not
+    /// counted in `count`.
+    cut: CutIntervals,
     damaged: DamagedFiles,
+}
+
+/// Intervals that are left out because their bins are missing.
+#[derive(Debug, Default)]
+struct CutIntervals {
+    count: usize,
+    /// The sums of their rows.
+    fold: Fold,
+}
+
+impl CutIntervals {
+    fn add(&mut self, interval: &Interval) {
+        self.count += 1;
+        self.fold.add(interval, |_| ());
+    }
 }
 
 /// Whether a path is a file of bins by its name, or a directory that may contain some.
@@ -152,14 +170,30 @@ impl Fleet {
             fold.add(interval, &group);
         }
         let sums = fold.finish();
-        let ticks =
-            |i: &Interval| i.facts.as_ref().map_or(0, |facts| facts.ticks.planned).max(i.count());
-        match sums.iter().find(|interval| ticks(interval) > MAX_COUNT) {
-            Some(over) => {
-                Err(ImportReason::TooManyTicks { key: Box::new(over.key.clone()) }.into())
-            }
-            None => Ok(sums),
-        }
+        check_ticks(&sums)?;
+        Ok(sums)
+    }
+
+    /// Adds up the intervals of all hosts and times for each subject and set of labels. The name of
+    /// the host is kept if there is only one.
+    ///
+    /// Intervals whose bins are missing become rows without bins, one for each host, by which a
+    /// reader of the sum finds that they are missing.
+    ///
+    /// # Errors
+    /// Returns an error if there are more ticks than can be counted.
+    pub fn merge(&self) -> Result<Vec<Interval>> {
+        let mut pairs = self.intervals.windows(2);
+        let has_several_hosts = pairs.any(|pair| pair[0].key.host != pair[1].key.host);
+        let mut merged = match has_several_hosts {
+            true => self.add_up(|key| key.host.clear())?,
+            false => self.add_up(|_| {})?,
+        };
+        let mut cut = self.cut.fold.clone().finish();
+        check_ticks(&cut)?;
+        cut.iter_mut().for_each(|row| WITHOUT_BINS.clone_into(&mut row.key.run_id));
+        merged.extend(cut);
+        Ok(merged)
     }
 
     /// Returns the report of all hosts together.
@@ -224,7 +258,8 @@ impl Fleet {
     }
 
     /// Describes intervals of which only the bins are known.
-    fn missing_facts_warning(&self) -> Option<Warning> {
+    #[must_use]
+    pub fn missing_facts_warning(&self) -> Option<Warning> {
         if self.without_facts == 0 {
             return None;
         }
@@ -242,12 +277,13 @@ impl Fleet {
     }
 
     /// Describes intervals that are left out because their bins are missing.
-    fn missing_bins_warning(&self) -> Option<Warning> {
-        if self.cut == 0 {
+    #[must_use]
+    pub fn missing_bins_warning(&self) -> Option<Warning> {
+        if self.cut.count == 0 {
             return None;
         }
-        let message =
-            format!("{} left out: there are ticks, but no bins.", pluralize(self.cut, "interval"));
+        let intervals = pluralize(self.cut.count, "interval");
+        let message = format!("{intervals} left out: there are ticks, but no bins.");
         let hint = "The recorder was killed between its two files, or the .bins file was removed.";
         Some(warning(MISSING_BINS_WARNING, message, hint))
     }
@@ -261,6 +297,16 @@ impl Fleet {
             "Some ticks came before their deadline. Bins do not keep by how much; it is shown as 1 ns.",
             "An early tick is a bug of its timer or its clock.",
         ))
+    }
+}
+
+/// Checks that no interval has more ticks than can be counted.
+fn check_ticks(intervals: &[Interval]) -> Result<()> {
+    let ticks =
+        |i: &Interval| i.facts.as_ref().map_or(0, |facts| facts.ticks.planned).max(i.count());
+    match intervals.iter().find(|interval| ticks(interval) > MAX_COUNT) {
+        Some(over) => Err(ImportReason::TooManyTicks { key: Box::new(over.key.clone()) }.into()),
+        None => Ok(()),
     }
 }
 
@@ -343,7 +389,7 @@ struct Sum {
     seen: HashSet<u64>,
     count: usize,
     without_facts: usize,
-    cut: usize,
+    cut: CutIntervals,
     damaged: DamagedFiles,
 }
 
@@ -352,7 +398,7 @@ impl Sum {
         if interval.bins.is_empty()
             && interval.facts.as_ref().is_some_and(|facts| facts.ticks.came() > 0)
         {
-            self.cut += 1;
+            self.cut.add(interval);
             return Ok(());
         }
         // A hash instead of the key: months of many hosts are millions of intervals.
@@ -369,16 +415,16 @@ impl Sum {
     }
 
     fn finish(self) -> Result<Fleet> {
-        let (count, without_facts, cut) = (self.count, self.without_facts, self.cut);
+        let (count, without_facts) = (self.count, self.without_facts);
         if count == 0 {
             let reason = match self.damaged.first {
                 Some(first) => ImportReason::OnlyDamagedFiles(Box::new(first)),
-                None if cut > 0 => ImportReason::MissingBins,
+                None if self.cut.count > 0 => ImportReason::MissingBins,
                 None => ImportReason::NoInterval,
             };
             return Err(reason.into());
         }
-        let (intervals, damaged) = (self.fold.finish(), self.damaged);
+        let (intervals, cut, damaged) = (self.fold.finish(), self.cut, self.damaged);
         Ok(Fleet { intervals, count, without_facts, cut, damaged })
     }
 }
