@@ -3,6 +3,7 @@
 pub mod args;
 pub mod formats;
 mod gated_program;
+mod omissions;
 mod overview;
 mod quantile_chart;
 mod run_side;
@@ -22,7 +23,7 @@ use files::gate::verdict::Verdict;
 use interop::detect::detect;
 use interop::file_format::FileFormat;
 use jitterstat::gate::Sides;
-use render::formats::make;
+use render::formats::{Format, make};
 use render::report::settings;
 
 use args::CompareArgs;
@@ -52,6 +53,11 @@ pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
     file_io::write_output(made.into_bytes(), destination)?;
     if let Some(warning) = wording::forced_warning(&comparison) {
         terminal::note(false, &warning);
+    }
+    if args.format == Format::Svg {
+        let omissions =
+            comparison.warnings.iter().filter(|warning| omissions::is_omission(warning));
+        omissions.for_each(|warning| terminal::note(false, &warning.message));
     }
     Ok(ExitStatus::Done)
 }
@@ -132,6 +138,7 @@ fn compare_runs(a: &RunSide, b: &RunSide, force: bool) -> exit::Result<Compariso
     check_differences(&differences, force)?;
 
     let mut warnings = compare::warnings(&a.report, &b.report, &subjects);
+    warnings.extend(omissions::warnings(Sides { base: a, candidate: b }, &pairs));
     for pair in &pairs {
         let (a, b) = (pair.a.subject, pair.b.subject);
         if let (Some(base), Some(candidate)) = (&a.settings, &b.settings) {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use cli::exit::{self, usage};
 use files::compare::{self, ChosenSubject, Origin};
 use files::report::{Report, Status, Subject};
+use render::report::label::unmeasured_reason;
 
 /// A run, or one of its subjects.
 pub struct RunSide {
@@ -43,7 +44,13 @@ impl RunSide {
 
     fn ids(&self) -> String {
         let ids: Vec<&str> = self.measured().map(|subject| subject.id.as_str()).collect();
-        if ids.is_empty() { "no measured subjects".to_owned() } else { ids.join(", ") }
+        match self.report.subjects.first() {
+            _ if !ids.is_empty() => ids.join(", "),
+            Some(first) => {
+                format!("no measured subjects ({}: {})", first.id, unmeasured_reason(first))
+            }
+            None => "no measured subjects".to_owned(),
+        }
     }
 
     /// Finds a subject by its id, or by its name if only one subject has it.
@@ -64,16 +71,16 @@ impl RunSide {
         }
     }
 
-    /// Finds the subject with the same id, or the only one with the same name and thread if one of
-    /// both has no known period: tools state it in one of their formats and not in another.
+    /// Finds the subject with the same id, or the only one that is alike.
     fn find_namesake(&self, subject: &Subject) -> Option<&Subject> {
-        let is_like = |other: &&Subject| {
-            (subject.period_ns == 0 || other.period_ns == 0)
-                && other.name == subject.name
-                && id_without_period(&other.id) == id_without_period(&subject.id)
-        };
         let same = self.measured().find(|other| other.id == subject.id);
-        same.or_else(|| single(self.measured().filter(is_like)))
+        same.or_else(|| single(self.measured().filter(|other| is_alike(other, subject))))
+    }
+
+    /// Whether the run has a subject with the same id or one that is alike, measured or not.
+    pub fn contains(&self, subject: &Subject) -> bool {
+        let mut subjects = self.report.subjects.iter();
+        subjects.any(|other| other.id == subject.id || is_alike(other, subject))
     }
 
     /// Finds the subject to compare with a subject of the other side: its namesake, or the only one.
@@ -87,6 +94,14 @@ impl RunSide {
             self.ids()
         ))
     }
+}
+
+/// Whether two subjects have the same name and thread, and one of both has no known period: tools
+/// state it in one of their formats and not in another.
+fn is_alike(a: &Subject, b: &Subject) -> bool {
+    (a.period_ns == 0 || b.period_ns == 0)
+        && a.name == b.name
+        && id_without_period(&a.id) == id_without_period(&b.id)
 }
 
 /// Returns an id such as `name@1ms/thread-0` without its period.

@@ -142,6 +142,74 @@ fn runs_are_compared_by_id() {
     assert_eq!(named.subjects[0].b.id, "mine", "the only subject");
 }
 
+/// Replaces a subject by one that failed before its first round.
+fn fail_subject(subject: &mut Value) {
+    subject["status"] = serde_json::json!({"state": "failed", "reason": "it rained"});
+    subject["summary"] = Value::Null;
+    subject["histogram"] = Value::Null;
+    subject["rounds"] = Value::Array(vec![]);
+}
+
+/// Returns the message of the only warning with a code.
+fn warning(comparison: &Comparison, code: &str) -> String {
+    let mut found = comparison.warnings.iter().filter(|warning| warning.code == code);
+    let message = found.next().map(|warning| warning.message.clone());
+    assert!(found.next().is_none(), "{:?}", comparison.warnings);
+    message.unwrap_or_default()
+}
+
+#[test]
+fn omissions_of_both_sides_are_stated() {
+    let home = Home::new();
+    home.copy_changed("failed", |report| {
+        report["started_utc"] = "2000-01-01T00:00:00Z".into();
+        fail_subject(&mut report["subjects"][0]);
+        report["subjects"][1]["excluded"] =
+            serde_json::json!([{"index": 99, "slot": 0, "start_ns": 0, "changes": []}]);
+        report["warnings"] = serde_json::json!([
+            {"code": "import-bins-cut", "message": "3 intervals left out", "hint": "look for them"},
+            {"code": "quota", "message": "a quota", "hint": "remove it"},
+        ]);
+    });
+    home.copy_changed("other", |report| {
+        report["started_utc"] = "2001-01-01T00:00:00Z".into();
+        report["subjects"][0]["id"] = "mine".into();
+    });
+
+    let comparison = home.comparison("one", "failed");
+    assert_eq!(comparison.subjects.len(), 1);
+    let left_out = format!("{OS_INTERVAL} left out, not measured in B: it rained.");
+    assert_eq!(warning(&comparison, "subjects-failed"), left_out);
+    let excluded = format!("from outside: 1 round of {NANOSLEEP} in B.");
+    let changed = warning(&comparison, "settings-changed");
+    assert!(changed.ends_with(&excluded), "{changed}");
+    assert_eq!(warning(&comparison, "import-bins-cut"), "B: 3 intervals left out.");
+    assert_eq!(warning(&comparison, "subjects-on-one-side"), "");
+    assert_eq!(warning(&comparison, "quota"), "");
+    let swapped = home.comparison("failed", "one");
+    assert_eq!(warning(&swapped, "subjects-failed"), left_out.replace("in B", "in A"));
+    let table = home.output(&["one", "failed"]).replace('\n', " ");
+    assert!(table.contains("it rained"), "{table}");
+    let picture = home.compare(&["one", "failed", "--format", "svg"]).exits(0);
+    assert!(picture.stderr.contains("it rained"), "{}", picture.stderr);
+
+    let comparison = home.comparison("one", "other");
+    let expected = format!("Only A has {OS_INTERVAL}; only B has mine.");
+    assert_eq!(warning(&comparison, "subjects-on-one-side"), expected);
+    assert_eq!(warning(&comparison, "subjects-failed"), "");
+    home.copy_changed("only-failed", |report| {
+        report["started_utc"] = "2002-01-01T00:00:00Z".into();
+        fail_subject(&mut report["subjects"][0]);
+        report["subjects"].as_array_mut().unwrap().truncate(1);
+    });
+    let refused = home.compare(&["one", "only-failed"]).exits(2).stderr;
+    assert!(refused.contains(&format!("no measured subjects ({OS_INTERVAL}: it rained)")));
+    // Subjects that the user did not select are no omission.
+    let selected = home.comparison("one#nanosleep", "failed");
+    assert_eq!(warning(&selected, "subjects-failed"), "");
+    assert!(!warning(&selected, "settings-changed").is_empty());
+}
+
 fn move_to_another_machine(report: &mut Value) {
     report["started_utc"] = "2000-01-01T00:00:00Z".into();
     report["host"]["cpu_model"] = "Abacus".into();
