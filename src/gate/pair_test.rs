@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cli::exit::{self, usage};
 use cli::time::format_duration;
-use engine::machine::{os, tuning};
+use engine::machine::os;
 use engine::measure::child;
 use engine::measure::program::{self, DEFAULT_START_TIMEOUT, ProgramStart};
 use engine::measure::round_settings::RoundSettings;
@@ -130,8 +130,7 @@ impl PairTest {
 
     /// Reads the settings with which the rounds of this test have to run.
     pub fn read_round_settings(&self) -> RoundSettings {
-        let tuning = tuning::Settings { cpu: self.design.cpu, ..tuning::Settings::default() };
-        RoundSettings::read_with(&tuning)
+        RoundSettings::read_bound_to(self.design.cpu)
     }
 
     /// Returns warnings about settings in which the programs differ. Runs each of them once more,

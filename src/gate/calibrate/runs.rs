@@ -9,6 +9,7 @@ use cli::units::to_ns;
 use engine::machine::host;
 use engine::measure::benches::RunLength;
 use engine::measure::metric::ProgramMetric;
+use engine::measure::round_settings::RoundSettings;
 use engine::program::Program;
 use engine::scenario::draw_seed;
 use files::environment::EnvironmentKey;
@@ -77,8 +78,9 @@ fn measure(
     let max_pairs = pairs_within(args.max_time, first_runs.pair_time, "runs", advice)?;
     let started = now();
     let progress = Progress::new(max_pairs, args.rounds.quiet);
+    let settings = RoundSettings::read_bound_to(args.rounds.cpu);
     let CollectedRuns { values, left_out, result, .. } =
-        programs.run_pairs(&first_runs, &metrics, stop, &progress, |_| {
+        programs.run_pairs(&first_runs, &metrics, &settings, stop, &progress, |_| {
             (started.elapsed() < args.max_time).then(|| vec![true; metrics.len()])
         });
     progress.finish();

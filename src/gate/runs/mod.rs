@@ -26,6 +26,7 @@ use engine::measure::benches::{BenchFormat, RunLength};
 use engine::measure::child::RunFailure;
 use engine::measure::metric::ProgramMetric;
 use engine::measure::metric_spec::{BenchSpec, MetricSpec};
+use engine::measure::round_settings::RoundSettings;
 use engine::scenario::draw_seed;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::{RunsVerdict, SameProgram};
@@ -332,8 +333,14 @@ impl RunComparison {
         let mut looks = RunLooks::new(plan, deadline, self.max_time, started);
         let progress = Progress::new(plan.expected_pairs as u64, gate.quiet);
         let quiet = gate.quiet;
-        let runs =
-            self.programs.run_pairs(first_runs, &plan.measured, &gate.stop, &progress, |runs| {
+        let settings = RoundSettings::read_bound_to(self.cpu);
+        let runs = self.programs.run_pairs(
+            first_runs,
+            &plan.measured,
+            &settings,
+            &gate.stop,
+            &progress,
+            |runs| {
                 if looks.end_with(runs) {
                     return None;
                 }
@@ -341,7 +348,8 @@ impl RunComparison {
                     progress.print_above(|| terminal::note(quiet, &format!("gate: {note}")));
                 }
                 Some(looks.open_metrics())
-            });
+            },
+        );
         progress.finish();
 
         let pairs = runs.pairs;

@@ -324,7 +324,7 @@ impl Programs {
 
     /// Runs pairs, each in random order, until `next_metrics` returns `None` for the runs so far.
     /// Otherwise it returns a flag for each metric: whether the next pair measures it. It is called
-    /// once for each number of complete pairs.
+    /// once for each number of complete pairs. `settings` are those with which all runs have to run.
     ///
     /// Returns the values of all complete pairs, even if a run fails. The pair in which the deadline
     /// comes is incomplete.
@@ -332,6 +332,7 @@ impl Programs {
         &self,
         first_runs: &FirstRuns,
         metrics: &[ProgramMetric],
+        settings: &RoundSettings,
         stop: &AtomicBool,
         progress: &Progress,
         mut next_metrics: impl FnMut(&CollectedRuns) -> Option<Vec<bool>>,
@@ -348,8 +349,6 @@ impl Programs {
         let mut open = vec![true; metrics.len()];
         let mut selected = self.sides.clone();
         let mut half_pair: Sides<Option<HalfPair>> = Sides::default();
-        // Programs inherit the settings of this thread.
-        let settings = RoundSettings::read();
         let mut is_new_pair = true;
         for PairTurn { pair, slot, side } in pair_turns(self.seed) {
             if slot == 0 && is_new_pair {
@@ -370,6 +369,7 @@ impl Programs {
             let run = run.inspect(|run| runs.count(run.left_over));
             match run.and_then(|run| self.open_values(side, metrics, &open, &run.values)) {
                 Ok(values) => {
+                    // Programs inherit the settings of this thread.
                     let change = settings.changes().into_iter().next();
                     half_pair[side] = Some(HalfPair { values, change });
                 }

@@ -69,6 +69,11 @@ impl RoundSettings {
         Some(&self.thread).filter(|thread| thread.threads > 0)
     }
 
+    /// Reads the settings, with the CPU to which the thread was bound, if it was.
+    pub fn read_bound_to(cpu: Option<usize>) -> Self {
+        Self::read_with(&tuning::Settings { cpu, ..tuning::Settings::default() })
+    }
+
     /// Returns the settings of a thread that is bound to a CPU, and otherwise has these.
     pub fn bound_to(&self, cpu: usize) -> Self {
         let thread = ThreadSettings { affinity: Some(vec![cpu]), ..self.thread.clone() };
