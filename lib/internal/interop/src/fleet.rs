@@ -58,6 +58,10 @@ impl PairFiles {
         path.map_or(String::new(), |path| path.display().to_string())
     }
 
+    fn is_any_gone(&self) -> bool {
+        [&self.bins, &self.intervals].into_iter().flatten().any(|path| !path.exists())
+    }
+
     fn read(&self) -> exit::Result<Vec<Interval>> {
         let rows = |path: &Option<PathBuf>, read: Read| {
             path.as_deref().map_or(Ok(Vec::new()), |path| rows(path, read))
@@ -132,6 +136,8 @@ impl Fleet {
                     .iter()
                     .try_for_each(|interval| sum.add(interval))
                     .map_err(|e| exit::Error::from(e).context(files.name()))?,
+                // A monitor has removed them since, because they are the oldest.
+                Err(_) if files.is_found && files.is_any_gone() => {}
                 Err(error) if files.is_found => sum.damaged.add(DamagedFile::Invalid(error)),
                 Err(error) => return Err(error),
             }
