@@ -21,6 +21,7 @@ use engine::measure::program::StartupCosts;
 use engine::measure::program_output;
 use engine::measure::round::{MeasuredRound, RoundResult};
 use engine::measure::round_settings::RoundSettings;
+use engine::measure::stop_delay::StopDelay;
 use engine::program::Program;
 use engine::scenario::{Plan, Scenario};
 use engine::subject::RuntimeKind;
@@ -287,7 +288,9 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
 
     /// Runs the programs of both sides in pairs, each pair in random order.
     fn run_programs(&mut self, programs: &Sides<Program>, stop: &AtomicBool) {
+        let stop_delay = StopDelay::begin();
         for PairTurn { pair, slot, side } in pair_turns(self.test.design.seed) {
+            stop_delay.stop_if_requested();
             self.progress.show(programs[side].text(), pair);
             let measured = self.run_program_round(side, slot, &programs[side], stop);
             if let Err(failure) = measured {

@@ -185,7 +185,7 @@ fn loads_are_stopped_with_the_run() {
     let file = home.path().join("id");
     let load = format!("sh -c 'echo $$ > {}; while :; do :; done'", file.display());
     let run = "run --subject nanosleep --period 1ms --duration 60s --round-ticks 40 --load";
-    let running = Osjitter::new(run.split(' ')).args([&load]).out("").start();
+    let running = Osjitter::new(run.split(' ')).args([&load]).out("").in_own_group().start();
     let id = poll_until(|| {
         let id = std::fs::read_to_string(&file).ok()?;
         id.ends_with('\n').then(|| id.trim().to_owned())

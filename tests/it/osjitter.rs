@@ -102,6 +102,15 @@ impl Osjitter {
         self.env("OSJITTER_SCRIPT", file)
     }
 
+    /// Puts the process into a group of its own, as a shell with job control does: others ignore a stop
+    /// by the terminal.
+    #[cfg(unix)]
+    pub fn in_own_group(mut self) -> Self {
+        use std::os::unix::process::CommandExt as _;
+        self.command.process_group(0);
+        self
+    }
+
     /// Runs the command until it exits.
     pub fn run(mut self) -> Ran {
         let output = self.command.output().expect("the binary runs");

@@ -44,10 +44,14 @@ impl Scene {
         command.args([&change, "--undo", undo]).env(MARK, self.0.path())
     }
 
-    /// Starts a proof that lasts for minutes.
-    fn start(&self) -> Running {
+    /// A proof that lasts for minutes.
+    fn proof(&self) -> Osjitter {
         let doctor = self.doctor(&self.change(), &self.undo(), "600s");
-        doctor.args(["--subject", "os-interval"]).start()
+        doctor.args(["--subject", "os-interval"])
+    }
+
+    fn start(&self) -> Running {
+        self.proof().start()
     }
 
     fn is_set(&self) -> bool {
@@ -386,7 +390,7 @@ mod helper {
     #[test]
     fn suspended_proof_has_nothing_in_effect() {
         let scene = Scene::new();
-        let running = scene.start();
+        let running = scene.proof().in_own_group().start();
         scene.wait_for_round();
         running.signal(Signal::TSTP);
         assert!(eventually(|| state(running.id()) == 'T'));

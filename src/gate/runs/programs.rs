@@ -16,6 +16,7 @@ use engine::measure::metric::{self, ProgramMetric, ResolvedRun, RunValues, Unjud
 use engine::measure::metric_spec::{self, MetricSpec};
 use engine::measure::pair_turns::{PairTurn, pair_turns};
 use engine::measure::round_settings::RoundSettings;
+use engine::measure::stop_delay::StopDelay;
 use engine::program::Program;
 use engine::scenario::RoundLength;
 use files::gate::verdict::{LeftOverProcesses, RunPlan, UnjudgedBench, UnjudgedReason};
@@ -350,7 +351,9 @@ impl Programs {
         let mut selected = self.sides.clone();
         let mut half_pair: Sides<Option<HalfPair>> = Sides::default();
         let mut is_new_pair = true;
+        let stop_delay = StopDelay::begin();
         for PairTurn { pair, slot, side } in pair_turns(self.seed) {
+            stop_delay.stop_if_requested();
             if slot == 0 && is_new_pair {
                 let Some(next) = next_metrics(&runs) else { break };
                 if next != open {

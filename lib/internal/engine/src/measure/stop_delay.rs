@@ -24,7 +24,9 @@ impl StopDelay {
     /// Stops this process if a stop was requested. Returns when it is continued.
     pub fn stop_if_requested(&self) {
         if os::take_stop_request() {
-            os::stop();
+            os::stop_at_once();
+            os::stop_as_terminal();
+            os::delay_stop();
         }
     }
 }
@@ -33,7 +35,9 @@ impl Drop for StopDelay {
     fn drop(&mut self) {
         if DELAYS.fetch_sub(1, Ordering::Relaxed) == 1 {
             os::stop_at_once();
-            self.stop_if_requested();
+            if os::take_stop_request() {
+                os::stop_as_terminal();
+            }
         }
     }
 }

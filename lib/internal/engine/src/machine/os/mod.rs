@@ -37,8 +37,9 @@
 //!   `clocks_ahead_ns()`, `WAITS`, `current_call(thread)`, `process_threads(process)`,
 //!   `cpus_allowed(thread)`, `belongs_to_other_user(process)`, `is_32_bit(process)`: recorded
 //!   timers, switches and waits of all programs;
-//! - `survive_file_size_limit()`, `delay_stop()`, `stop_at_once()`, `take_stop_request()`, `stop()`, and
-//!   on Unix `is_ignored(signal)`, `survive_termination()`: signals that would end or stop this process;
+//! - `survive_file_size_limit()`, `delay_stop()`, `stop_at_once()`, `take_stop_request()`, `stop()`,
+//!   `stop_as_terminal()`, and on Unix `is_ignored(signal)`, `survive_termination()`: signals that
+//!   would end or stop this process;
 //! - `raise_descriptor_limit()` on Unix: lets this process open as many files as it may;
 //! - `adopt_children()` on Unix: makes this process the parent of orphans;
 //! - `Sleeper`: sleeps until an instant, with an absolute sleep of the kernel if there is one;
@@ -156,7 +157,9 @@ pub use process_settings::{own_settings, read_threads};
 pub use process_usage::ProcessUsage;
 #[cfg(target_os = "linux")]
 pub use ring::{SwitchHistory, SwitchRing};
-pub use signals::{delay_stop, stop, stop_at_once, survive_file_size_limit, take_stop_request};
+pub use signals::{
+    delay_stop, stop, stop_as_terminal, stop_at_once, survive_file_size_limit, take_stop_request,
+};
 #[cfg(unix)]
 pub use signals::{is_ignored, survive_termination};
 pub use stack_records::{STACK_BYTES, StackRecord, StackRecords, StackRegisters};

@@ -6,6 +6,8 @@ pub fn delay_stop() {}
 
 pub fn stop_at_once() {}
 
+pub fn stop_as_terminal() {}
+
 pub fn take_stop_request() -> bool {
     false
 }
