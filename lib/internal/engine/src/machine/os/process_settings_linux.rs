@@ -63,14 +63,15 @@ fn with_quota(process: &str, settings: ThreadSettings) -> ThreadSettings {
 /// Reads a thread by its name in `/proc`: how often it has run, and its settings.
 fn read_thread(name: &str) -> Option<(u64, ThreadSettings)> {
     let read = |file: &str| std::fs::read_to_string(format!("/proc/{name}/{file}")).ok();
+    // Threads other than those of this process need a capability, and older kernels lack the file. It
+    // comes first, so that it is not missing because the thread has exited: the others are then as well.
+    let slack_ns = read("timerslack_ns").and_then(|text| text.trim().parse().ok());
     let status = read("status")?;
     let number = |key: &str| status_value(&status, key)?.parse::<u64>().ok();
     let switches =
         number("voluntary_ctxt_switches:")?.saturating_add(number("nonvoluntary_ctxt_switches:")?);
     let stat = read("stat")?;
     let sched = scheduling_class(&stat);
-    // Threads other than those of this process need a capability, and older kernels lack the file.
-    let slack_ns = read("timerslack_ns").and_then(|text| text.trim().parse().ok());
     let settings = ThreadSettings {
         threads: 1,
         timer_slack_ns: effective_slack_ns(sched.as_deref(), slack_ns),
