@@ -99,7 +99,9 @@ fn check_completeness(fleet: &Fleet, args: &MergeArgs) -> Result<()> {
         return Ok(());
     }
     if let Some(damage) = fleet.damage() {
-        return Err(usage!("{damage}; repair or remove it, or leave it out with --force"));
+        return Err(usage!(
+            "{damage}; repair or remove such files, or leave them out with --force"
+        ));
     }
     let has_intervals = args.destination().is_some_and(|out| !out.is_stdout());
     match fleet.missing_bins_warning() {
@@ -117,7 +119,7 @@ fn check_completeness(fleet: &Fleet, args: &MergeArgs) -> Result<()> {
 fn note_gaps(fleet: &Fleet) {
     let gaps = [fleet.missing_bins_warning(), fleet.missing_facts_warning()];
     let messages = gaps.into_iter().flatten().map(|gap| gap.message);
-    for message in fleet.damage().into_iter().chain(messages) {
+    for message in fleet.omitted_damage().into_iter().chain(messages) {
         terminal::note(false, &message);
     }
 }

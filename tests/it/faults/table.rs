@@ -296,8 +296,8 @@ pub const FAULT_LINES: &[FaultLine] = &[
     call(&CONFIGURED, "read@osjitter.toml", "EIO", ONCE, Refused("Input/output error")),
     call(&CONFIGURED, "read@osjitter.toml", "EINTR", &[Half], Unharmed),
     // A directory of bins.
-    call(&FLEET, "open@a.bins.csv", "EACCES", ONCE, Says("1 damaged or missing file left out")),
-    call(&FLEET, "read@b.bins.csv", "EIO", ONCE, Says("1 damaged or missing file left out")),
+    call(&FLEET, "open@a.bins.csv", "EACCES", ONCE, Refused("1 damaged or missing file: cannot read ")),
+    call(&FLEET, "read@b.bins.csv", "EIO", ONCE, Refused("1 damaged or missing file: cannot read ")),
     call(&FLEET, "read@.bins.csv", "EINTR", &[Half], Unharmed),
     call(&FLEET, "getdents@/logs", "EIO", ONCE, Refused("Input/output error")),
     call(&FLEET, "write@/.osjitter-", "ENOSPC", EDGES, Says(FULL)),

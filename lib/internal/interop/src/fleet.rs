@@ -228,11 +228,20 @@ impl Fleet {
             .collect()
     }
 
-    /// Returns a message about damaged files in a directory, which are left out.
+    /// Returns a message about damaged files in a directory.
     pub fn damage(&self) -> Option<String> {
+        self.describe_damage("")
+    }
+
+    /// Returns a message that damaged files in a directory are left out.
+    pub fn omitted_damage(&self) -> Option<String> {
+        self.describe_damage(" left out")
+    }
+
+    fn describe_damage(&self, consequence: &str) -> Option<String> {
         let DamagedFiles { count, first } = &self.damaged;
         let files = pluralize(*count, "damaged or missing file");
-        Some(format!("{files} left out: {}", first.as_ref()?))
+        Some(format!("{files}{consequence}: {}", first.as_ref()?))
     }
 
     fn warnings(&self) -> Vec<Warning> {
@@ -278,7 +287,7 @@ impl Fleet {
     }
 
     fn damage_warning(&self) -> Option<Warning> {
-        let message = self.damage()? + ".";
+        let message = self.omitted_damage()? + ".";
         Some(warning(DAMAGE_WARNING, message, "Repair the row, or remove the files."))
     }
 
