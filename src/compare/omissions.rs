@@ -1,6 +1,7 @@
 //! Warnings about subjects and rounds that a comparison lacks.
 
 use cli::words::{capitalize, end_sentence, pluralize};
+use engine::measure::record::SETTINGS_CHANGED;
 use files::compare;
 use files::merge;
 use files::report::{Report, Status, Subject, Warning};
@@ -15,7 +16,6 @@ const MAX_NAMED: usize = 6;
 
 const FAILED: &str = "subjects-failed";
 const ON_ONE_SIDE: &str = "subjects-on-one-side";
-const SETTINGS_CHANGED: &str = "settings-changed";
 const PARTIAL: &str = "partial";
 
 /// Whether a warning is about missing values, so that a picture cannot be understood without it.

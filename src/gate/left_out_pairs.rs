@@ -1,6 +1,7 @@
 //! Pairs that are left out of a measurement.
 
 use cli::words::pluralize;
+use engine::measure::record::SETTINGS_CHANGED;
 use files::report::{Change, Warning};
 
 /// Number of left-out pairs of a kind that are tolerated, in addition to a tenth of the others.
@@ -48,7 +49,7 @@ impl LeftOutPairs {
         if let Some(Change { what, from, to }) = &self.first_change {
             let count = pluralize(self.changed, "pair");
             warnings.push(Warning::new(
-                "settings-changed",
+                SETTINGS_CHANGED,
                 format!(
                     "{count} of {noun} left out: the {what} was changed from {from} to {to}, from outside."
                 ),

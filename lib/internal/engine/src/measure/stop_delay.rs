@@ -21,7 +21,8 @@ impl StopDelay {
         Self(())
     }
 
-    /// Stops this process if a stop was requested. Returns when it is continued.
+    /// Stops this process if a stop was requested and a shell could continue it. Returns when it is
+    /// continued.
     pub fn stop_if_requested(&self) {
         if os::take_stop_request() {
             os::stop_at_once();
