@@ -50,7 +50,7 @@ pub struct ReportArgs {
     /// Write to this file instead of stdout
     #[arg(long, short, value_name = "PATH")]
     pub out: Option<PathBuf>,
-    /// Replace an existing result
+    /// Replace an existing result; write a file of values from which some are missing
     #[arg(long)]
     pub force: bool,
 }

@@ -97,6 +97,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
             return Err(Error::usage("--reference goes with the file of osjitter bench timeout"));
         }
         let runs = Runs::new(reports, args.format, &args.runs)?;
+        runs.check_completeness(args.format, args.force)?;
         runs.note_omissions(args.format);
         make("the report of a run", &runs::FORMATS, args.format, &runs)?
     };
@@ -113,6 +114,7 @@ fn render_fleet(args: &ReportArgs) -> Result<Rendering> {
         return Err(Error::usage("--reference goes with the file of osjitter bench timeout"));
     }
     let runs = Runs::new(vec![Fleet::read(&args.files)?.report()?], args.format, &args.runs)?;
+    runs.check_completeness(args.format, args.force)?;
     runs.note_omissions(args.format);
     make("a file of bins", &runs::FORMATS, args.format, &runs)
 }

@@ -147,6 +147,27 @@ impl Runs {
         Err(Error::usage(message))
     }
 
+    /// Checks that a format that `osjitter` reads again can state what a source lacks. Otherwise a
+    /// gate would judge the values as if they were complete.
+    ///
+    /// # Errors
+    /// Returns an error if a report lacks values of its source, unless `force` is set.
+    pub fn check_completeness(&self, format: Format, force: bool) -> Result<()> {
+        let is_read_again =
+            matches!(format, Format::Bins | Format::Hgrm | Format::Hlog | Format::CyclictestJson);
+        if force || !is_read_again {
+            return Ok(());
+        }
+        let mut warnings = self.reports.iter().flat_map(|report| &report.warnings);
+        match warnings.find(|warning| OMISSION_WARNINGS.contains(&warning.code.as_str())) {
+            Some(Warning { message, hint, .. }) => Err(usage!(
+                "{message} {hint} {} cannot state it: write the rest with --force",
+                format.name()
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Names on standard error what the numbers lack, unless the format states it.
     pub fn note_omissions(&self, format: Format) {
         let has_words = matches!(

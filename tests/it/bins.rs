@@ -173,6 +173,34 @@ fn sums_state_missing_bins() {
 }
 
 #[test]
+fn conversions_refuse_missing_values() {
+    let (cut, whole) = (write_bins("a", "a.bins.csv"), write_bins("b", "b.bins.csv"));
+    std::fs::remove_file(cut.path("a.bins.csv")).unwrap();
+    let convert = |directories: &[&Path], format: &str| {
+        let command = Osjitter::new(["report"]).args(directories).args(["--format", format]);
+        match format {
+            "hgrm" => command.args(["--subject", "nanosleep"]),
+            _ => command,
+        }
+    };
+    let both = [cut.directory(), whole.directory()];
+    for format in ["bins", "hgrm", "hlog", "cyclictest-json"] {
+        convert(&[whole.directory()], format).run().exits(0);
+        let refused = convert(&both, format).out("converted.bins.csv").run().exits(2);
+        let says = format!("{format} cannot state it");
+        assert!(refused.stderr.contains("3 intervals left out"), "{}", refused.stderr);
+        assert!(refused.stderr.contains(&says), "{}", refused.stderr);
+        assert!(!refused.path("converted.bins.csv").exists());
+        let forced = convert(&both, format).args(["--force"]).run().exits(0);
+        assert!(forced.stderr.contains("3 intervals left out"), "{}", forced.stderr);
+    }
+    // These are for people and trackers.
+    for format in ["table", "csv", "openmetrics"] {
+        convert(&both, format).run().exits(0);
+    }
+}
+
+#[test]
 fn merge_notes_missing_rows() {
     let pair = write_bins("a", "a.bins.csv");
     std::fs::remove_file(pair.path("a.intervals.csv")).unwrap();
