@@ -26,6 +26,8 @@ mod tests;
 pub const PLANS_DIFFER: &str = "merged-plans-differ";
 /// Code of the warning that reports of different machines or clocks were merged.
 pub const HOSTS_DIFFER: &str = "merged-hosts-differ";
+/// Code of the warning that the reports are of different versions of a tool.
+pub const TOOLS_DIFFER: &str = "merged-tools-differ";
 /// Code of the warning that a subject failed in some of the reports.
 pub const FAILURES: &str = "merged-failures";
 /// Code of the warning that the cost of a subject was counted in different windows.
@@ -106,8 +108,8 @@ pub enum PlanPart {
     Scenario(String),
 }
 
-/// Merges reports in the given order. Host and clock are those of the first report, with a warning if
-/// others differ.
+/// Merges reports in the given order. Tool, host and clock are those of the first report, with a
+/// warning if others differ. The seed is that of the first report.
 ///
 /// # Errors
 /// Returns an error if there are fewer than two reports, a report has no samples, two reports
@@ -149,6 +151,12 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
         let message = "Reports of machines in different states were merged; the facts are those of the first.";
         let hint = "Look at the ranking before trusting a sum.";
         merged.warnings.push(Warning::new(HOSTS_DIFFER, message, hint));
+    }
+    if rest.iter().any(|report| report.tool != first.tool) {
+        let message =
+            "Reports of different versions of the tool were merged; the stated one is the first.";
+        let hint = "Merge reports of one version.";
+        merged.warnings.push(Warning::new(TOOLS_DIFFER, message, hint));
     }
     merged.check().map_err(MergeError::TooMuch)?;
     Ok(merged)
@@ -362,6 +370,9 @@ fn append(merged: &mut Report, report: &Report) {
             None => merged.plan.scenarios.push(scenario.clone()),
         }
     }
+    // A fact of all reports, or of none.
+    merged.plan.cpu = merged.plan.cpu.filter(|_| merged.plan.cpu == report.plan.cpu);
+    merged.plan.samples &= report.plan.samples;
     merged.duration_ns = merged.duration_ns.saturating_add(report.duration_ns);
     merged.partial |= report.partial;
     merged.settled = None;

@@ -151,7 +151,8 @@ model! {
         pub seed: u64,
         /// Whether the report keeps every sample.
         pub samples: bool,
-        /// The CPU that the measuring thread was bound to; null for none.
+        /// The CPU that the measuring thread was bound to; null for none, or if merged reports have
+        /// different ones.
         pub cpu: Option<usize>,
         /// Requested scheduling class, as on the command line.
         pub sched: Option<String>,

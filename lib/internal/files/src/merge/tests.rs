@@ -118,6 +118,23 @@ fn clock_has_largest_errors() {
     assert_eq!(find_warnings(&merged, HOSTS_DIFFER).len(), 1);
 }
 
+#[test]
+fn differing_facts_are_not_stated() {
+    let (mut one, mut other) = (run(0), run(1));
+    (one.plan.cpu, other.plan.cpu) = (Some(3), Some(3));
+    let merged = merge(&[one.clone(), other.clone()], false).unwrap();
+    assert_eq!(merged.plan.cpu, Some(3));
+    assert_eq!(find_warnings(&merged, TOOLS_DIFFER).len(), 0);
+    other.plan.cpu = None;
+    other.tool.version = "9.0.0".to_owned();
+    let reports = [one, run(2), other];
+    for order in [[0, 1, 2], [2, 1, 0]] {
+        let merged = merge(&order.map(|n| reports[n].clone()), false).unwrap();
+        assert_eq!(merged.plan.cpu, None);
+        assert_eq!(find_warnings(&merged, TOOLS_DIFFER).len(), 1);
+    }
+}
+
 fn trace(process: u32, cpu_ns: Option<u64>, count: u64) -> Trace {
     Trace {
         command: None,
