@@ -302,8 +302,9 @@ fn judge_test(
         return Err(not_started.clone().into());
     }
 
-    // The look that decided gives the verdict.
-    let (outcome, reason) = match looks.decisive {
+    // The look that decided gives the verdict, unless early or lost ticks could have caused it.
+    let decisive = looks.decisive.map(|look| pairs.arrivals.check(look));
+    let (outcome, reason) = match decisive {
         Some(Look { outcome: Outcome::Inconclusive, median, tail }) => {
             (Outcome::Inconclusive, median.reason.or(tail.reason))
         }
@@ -311,7 +312,7 @@ fn judge_test(
         None if failure.is_some() => (Outcome::Inconclusive, Some(Reason::NotMeasured)),
         None => (Outcome::Inconclusive, Some(Reason::Interrupted)),
     };
-    let metrics = match looks.decisive {
+    let metrics = match decisive {
         Some(look) => verdict::metrics(&look, test.tail()),
         None if pairs.values.is_empty() => Vec::new(),
         // The test was cut short before a look decided, so the pairs so far decide nothing.
@@ -338,7 +339,7 @@ fn judge_test(
         sides: pairs.side_conditions(gate.cpus()),
         rounds: verdict::records(&pairs.values),
     };
-    if looks.decisive.is_none() {
+    if decisive.is_none() {
         gate.mark_partial(failure.map(|failure| failure.to_string()));
     }
 
@@ -353,7 +354,8 @@ fn judge_test(
         let hint = "Run them in turn, without --duet: that decides more reliably here.";
         gate.warn("duet-under-steal", &message, hint);
     }
-    gate.warn_of_early_sides(&test.names, &pairs.lateness_ns);
+    gate.warn_of_early_sides(&test.names, &pairs.arrivals);
+    gate.warn_of_lost_ticks(&test.names, &pairs.arrivals);
     gate.verdict.warnings.extend(pairs.left_out.warnings("rounds"));
     warn_of_few_pairs(verdict.pairs, "rounds", gate);
     gate.report_left_over(pairs.left_over());

@@ -22,6 +22,7 @@ use files::gate::limit::{Measured, MissingRounds, RoundTicks, SummaryPath};
 use files::gate::verdict::{LimitCheck, Verdict};
 use files::quantity;
 use files::report::{Report, Status, Subject, Summary, Warning};
+use jitterstat::gate::arrivals;
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::{GateArgs, Limit};
@@ -262,7 +263,16 @@ impl Limits {
             UnmeasuredSubject::Interrupted => Reason::Interrupted,
             _ => Reason::NotMeasured,
         });
-        gate.verdict.limits = self.checks(&subject.id, subject.period_ns, measured);
+        let mut checks = self.checks(&subject.id, subject.period_ns, measured);
+        if is_early(subject) {
+            for (limit, check) in self.limits.iter().zip(&mut checks) {
+                if check.verdict == Outcome::Pass && limit.path.is_lowered_by_early_ticks() {
+                    (check.verdict, check.reason) =
+                        (Outcome::Inconclusive, Some(Reason::EarlyTicks));
+                }
+            }
+        }
+        gate.verdict.limits = checks;
     }
 
     /// Collects the numbers of a subject that the limits concern.
@@ -314,6 +324,13 @@ impl Limits {
         }
         checks
     }
+}
+
+/// Whether so many ticks of a subject were early that its percentiles are too low.
+fn is_early(subject: &Subject) -> bool {
+    let summary = subject.summary.as_ref();
+    let early = summary.and_then(|summary| Some((summary.early?, summary.ticks)));
+    early.is_some_and(|(early, ticks)| arrivals::is_too_many(early, ticks))
 }
 
 /// Copies the warnings of a report to the verdict, such as one about rounds or files that are left

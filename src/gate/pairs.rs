@@ -31,6 +31,7 @@ use files::gate::verdict::{self, LeftOverProcesses, Mode};
 use files::report::{Change, Round};
 use files::summary;
 use files::window::TimeInWindow;
+use jitterstat::gate::arrivals::{Arrivals, RoundArrivals};
 use jitterstat::gate::round::Pair;
 use jitterstat::gate::{Side, Sides};
 
@@ -46,6 +47,8 @@ pub struct CollectedPairs {
     pub values: Vec<Pair>,
     /// The rounds behind each pair.
     pub records: Vec<PairRecord>,
+    /// Early and lost ticks of the pairs.
+    pub arrivals: Arrivals,
     /// Lateness of every tick of each side, if the collection keeps ticks.
     pub lateness_ns: Sides<Vec<i64>>,
     pub elapsed: Duration,
@@ -187,9 +190,15 @@ struct HalfPair {
     /// Position of the round in the random order.
     slot: u64,
     /// `None` if no tick was delivered.
-    record: Option<RoundRecord>,
+    ticks: Option<RoundTicks>,
     /// Setting that was changed from outside during the round.
     change: Option<Change>,
+}
+
+/// The ticks of a round, as they are judged.
+struct RoundTicks {
+    record: RoundRecord,
+    arrivals: RoundArrivals,
 }
 
 impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
@@ -202,21 +211,18 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         cost: &Cost,
     ) {
         self.pairs.killed_processes[side] += cost.killed_processes;
-        let record = self.record_ticks(side, ticks).map(|record| RoundRecord {
-            window_ns: Some(cost.window_ns),
-            steal_ns: cost.steal_ns,
-            run_queue_ns: cost.run_queue_ns,
-            switches_voluntary: cost.usage.switches_voluntary,
-            switches_involuntary: cost.usage.switches_involuntary,
-            ..record
-        });
-        self.add_half_pair(side, HalfPair { slot, record, change: None });
+        let ticks: Vec<(u64, i64)> = ticks.into_iter().collect();
+        if self.keep_ticks {
+            self.pairs.lateness_ns[side].extend(ticks.iter().map(|(_, lateness_ns)| lateness_ns));
+        }
+        let ticks = self.judged_ticks(&ticks, cost);
+        self.add_half_pair(side, HalfPair { slot, ticks, change: None });
     }
 
     /// Adds a round of a side during which settings were changed.
     fn exclude_round(&mut self, side: Side, slot: u64, changes: &[Change]) {
         let change = changes.first().cloned();
-        self.add_half_pair(side, HalfPair { slot, record: None, change });
+        self.add_half_pair(side, HalfPair { slot, ticks: None, change });
     }
 
     fn add_half_pair(&mut self, side: Side, half: HalfPair) {
@@ -226,18 +232,18 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         }
     }
 
-    fn record_ticks(
-        &mut self,
-        side: Side,
-        ticks: impl IntoIterator<Item = (u64, i64)>,
-    ) -> Option<RoundRecord> {
-        let kept_ns = &mut self.pairs.lateness_ns[side];
-        let ticks = ticks.into_iter().inspect(|(_, lateness_ns)| {
-            if self.keep_ticks {
-                kept_ns.push(*lateness_ns);
-            }
-        });
-        RoundRecord::from_ticks(ticks, self.test.design.period_ns)
+    fn judged_ticks(&self, ticks: &[(u64, i64)], cost: &Cost) -> Option<RoundTicks> {
+        let period_ns = self.test.design.period_ns;
+        let record = RoundRecord {
+            window_ns: Some(cost.window_ns),
+            steal_ns: cost.steal_ns,
+            run_queue_ns: cost.run_queue_ns,
+            switches_voluntary: cost.usage.switches_voluntary,
+            switches_involuntary: cost.usage.switches_involuntary,
+            ..RoundRecord::from_ticks(ticks.iter().copied(), period_ns)?
+        };
+        let arrivals = RoundArrivals::new(ticks, record.kept)?;
+        Some(RoundTicks { record, arrivals })
     }
 
     fn complete_pair(&mut self, Sides { base, candidate }: Sides<HalfPair>) {
@@ -248,9 +254,12 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         if let Some(change) = candidate.change {
             return self.record_changed_pair(Side::Candidate, change);
         }
-        match (base.record, candidate.record) {
+        match (base.ticks, candidate.ticks) {
             (Some(base), Some(candidate)) => {
-                let rounds = Sides { base, candidate };
+                self.pairs
+                    .arrivals
+                    .add(Sides { base: base.arrivals, candidate: candidate.arrivals });
+                let rounds = Sides { base: base.record, candidate: candidate.record };
                 self.record_pair(PairRecord { rounds, candidate_first });
             }
             (None, _) => self.record_empty_pair(Side::Base),

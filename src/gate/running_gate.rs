@@ -12,14 +12,12 @@ use cli::units::to_ns;
 use engine::machine::host;
 use files::gate::verdict::{LeftOverProcesses, SCHEMA, Verdict};
 use files::report::{Fitness, Warning};
-use jitterstat::gate::Sides;
+use jitterstat::gate::arrivals::{self, Arrivals};
 use jitterstat::gate::decision::{Outcome, Reason};
+use jitterstat::gate::{Side, Sides};
 
 use crate::gate::args::GateArgs;
 use crate::gate::pairs::now;
-
-/// Share of early ticks above which the gate warns. A few are errors of a program's clock.
-const MAX_EARLY_SHARE: f64 = 0.01;
 
 /// A running gate.
 pub struct RunningGate {
@@ -103,26 +101,41 @@ impl RunningGate {
         self.verdict.left_over = Some(found);
     }
 
-    /// Warns of each side that ticks before its deadlines.
-    pub fn warn_of_early_sides(&mut self, names: &Sides<String>, lateness_ns: &Sides<Vec<i64>>) {
-        for (name, lateness_ns) in names.iter().zip(lateness_ns.iter()) {
-            let early = lateness_ns.iter().filter(|ns| **ns < 0).count();
-            self.warn_of_early_ticks(name, early as u64, lateness_ns.len() as u64);
+    /// Warns of each side whose early ticks leave the verdict open.
+    pub fn warn_of_early_sides(&mut self, names: &Sides<String>, arrivals: &Arrivals) {
+        for side in [Side::Base, Side::Candidate] {
+            let (early, planned) = (arrivals.early()[side], arrivals.planned());
+            self.warn_of_early_ticks(&names[side], early, planned);
+        }
+    }
+
+    /// Warns of each side whose lost ticks leave the verdict open.
+    pub fn warn_of_lost_ticks(&mut self, names: &Sides<String>, arrivals: &Arrivals) {
+        let shares = arrivals.lost().map(|lost| format_share(lost, arrivals.planned()));
+        for side in [Side::Base, Side::Candidate] {
+            if arrivals.faults()[side] == Some(Reason::LostTicks) {
+                let (name, share, other) =
+                    (&names[side], &shares[side], &shares.as_ref().swapped()[side]);
+                let message = format!(
+                    "{name} never delivered {share} of its ticks, and the other side {other}: percentiles do not show how late they were."
+                );
+                let hint = "Compare tickers that treat missed ticks alike, or limit missed.";
+                self.warn("lost-ticks", &message, hint);
+            }
         }
     }
 
     /// Warns of a subject that ticks before its deadlines, because its percentiles are then lower than
     /// those of a subject that is on time.
     pub fn warn_of_early_ticks(&mut self, subject: &str, early: u64, ticks: u64) {
-        if early as f64 > ticks as f64 * MAX_EARLY_SHARE {
-            let share = format_share(early, ticks);
-            let message = format!(
-                "{subject} was early for {share} of its ticks, which lowers its percentiles."
-            );
-            let hint =
-                "A tick must not come before its deadline: check how the program computes it.";
-            self.warn("early-ticks", &message, hint);
+        if !arrivals::is_too_many(early, ticks) {
+            return;
         }
+        let share = format_share(early, ticks);
+        let message =
+            format!("{subject} was early for {share} of its ticks, which lowers its percentiles.");
+        let hint = "A tick must not come before its deadline: check how the program computes it.";
+        self.warn("early-ticks", &message, hint);
     }
 
     /// Prints new warnings before measuring, so that the user can still interrupt, and adds them to

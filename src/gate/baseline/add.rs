@@ -19,6 +19,7 @@ use files::gate::baseline::{Baseline, MAX_SESSIONS, SCHEMA, SESSION_PAIRS, Sessi
 use files::gate::baseline_test;
 use files::gate::verdict::BaselineMetric;
 use files::report::Warning;
+use jitterstat::gate::Side;
 use jitterstat::gate::decision::Outcome;
 use render::document::terminal::render as render_terminal;
 
@@ -108,6 +109,14 @@ impl<'a> AddRequest<'a> {
         if reason.is_some() || stop.load(Ordering::Relaxed) {
             terminal::note(false, &format!("interrupted; no session was added to {name}"));
             return Ok(None);
+        }
+        for side in [Side::Base, Side::Candidate] {
+            if pairs.arrivals.is_early(side) {
+                let early = &self.plan.test.names[side];
+                return Err(Error::measure(format!(
+                    "{early} ticks before its deadlines; no session was added to {name}"
+                )));
+            }
         }
         Ok(Some(self.plan.session(&pairs, started_utc)))
     }

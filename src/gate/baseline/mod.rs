@@ -89,7 +89,7 @@ impl BaselineTest {
         };
         gate.record_fitness(Fitness::from_tally(&pairs.tally, gate.verdict.host.cpus_online));
         gate.report_left_over(pairs.left_over());
-        gate.warn_of_early_sides(&test.names, &pairs.lateness_ns);
+        gate.warn_of_early_sides(&test.names, &pairs.arrivals);
         gate.verdict.warnings.extend(pairs.left_out.warnings("rounds"));
         if stop_reason.is_some() {
             gate.mark_partial(pairs.failure.as_ref().map(|failure| failure.to_string()));
@@ -100,7 +100,8 @@ impl BaselineTest {
             None => {
                 let session = self.session.session(&pairs, gate.verdict.started_utc.clone());
                 let stored = &self.stored.sessions;
-                let metrics = baseline_test::judge(&session, stored, design, &test.rules);
+                let mut metrics = baseline_test::judge(&session, stored, design, &test.rules);
+                session::leave_early_open(&mut metrics, &pairs.arrivals);
                 let outcome = Outcome::worst_of(metrics.iter().map(|metric| metric.judged.verdict));
                 let reason = metrics.iter().find_map(|metric| metric.judged.reason);
                 (metrics, outcome, reason.filter(|_| outcome == Outcome::Inconclusive))

@@ -16,10 +16,12 @@ use engine::subject::{SubjectInfo, control_for};
 use files::environment::Difference;
 use files::file::File as _;
 use files::gate::baseline::{Baseline, Session, SessionDesign, SessionPair};
+use files::gate::verdict::BaselineMetric;
 use files::histogram;
-use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{Reason, Rules};
+use jitterstat::gate::arrivals::Arrivals;
+use jitterstat::gate::decision::{Outcome, Reason, Rules};
 use jitterstat::gate::round::Pair;
+use jitterstat::gate::{Side, Sides};
 
 use crate::gate::args::JudgedArgs;
 use crate::gate::pair_test::{ENDLESS, PairTest, build_rules, build_scenario};
@@ -133,6 +135,20 @@ impl SessionPlan {
             pairs: pairs.records.iter().map(session_pair).collect(),
             subject_histogram: histogram::pack(subject_ns.iter().copied()),
             control_histogram: histogram::pack(control_ns.iter().copied()),
+        }
+    }
+}
+
+/// Makes the numbers of a session inconclusive that early ticks could have lowered. Lost ticks are no
+/// fault, because the control loses none.
+pub fn leave_early_open(metrics: &mut [BaselineMetric], arrivals: &Arrivals) {
+    let is_control_early = arrivals.is_early(Side::Base);
+    if !is_control_early && !arrivals.is_early(Side::Candidate) {
+        return;
+    }
+    for metric in metrics {
+        if is_control_early || metric.judged.verdict != Outcome::Regressed {
+            metric.judged.mark_inconclusive(Some(Reason::EarlyTicks));
         }
     }
 }

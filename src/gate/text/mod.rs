@@ -266,6 +266,8 @@ pub fn reason_remedy(reason: Reason) -> &'static str {
         Reason::TooFewRounds => "more rounds would decide it: a longer --max-time or more --ticks",
         Reason::TooFewTicks => "more ticks would decide it: longer rounds with --round-ticks",
         Reason::Interrupted => "run it again, and to its end",
+        Reason::EarlyTicks => "check how the program computes its deadlines",
+        Reason::LostTicks => "compare tickers that treat missed ticks alike",
         Reason::NotMeasured => "remove the cause of the failure, and run it again",
         Reason::NotJudged => "name those that may remain so with --allow-unjudged",
     }
@@ -366,6 +368,8 @@ mod tests {
             (Reason::TooFewRounds, "--max-time"),
             (Reason::TooFewTicks, "--round-ticks"),
             (Reason::Interrupted, "run it again"),
+            (Reason::EarlyTicks, "computes its deadlines"),
+            (Reason::LostTicks, "treat missed ticks alike"),
             (Reason::NotMeasured, "the cause of the failure"),
             (Reason::NotJudged, "--allow-unjudged"),
         ];

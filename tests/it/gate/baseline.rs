@@ -108,9 +108,13 @@ fn pairs_without_ticks_are_counted() {
 }
 
 #[test]
-fn early_sessions_are_named() {
+fn early_sessions_are_not_judged() {
     let stored = Stored::with_session();
-    let gate = stored.gate(-20_000, &[]).exits(0);
+    let gate = stored.gate(-20_000, &[]);
+    let found = (gate.verdict().verdict, gate.verdict().reason);
+    assert_eq!(found, (Outcome::Inconclusive, Some(Reason::EarlyTicks)), "{}", gate.ran.stdout);
+    let refused = stored.add(-20_000, &[]).exits(4);
+    assert!(refused.stderr.contains("ticks before its deadlines"), "{}", refused.stderr);
     let warned = gate.verdict().warnings.iter().any(|warning| warning.code == "early-ticks");
     assert!(warned, "{}", gate.ran.stdout);
 }

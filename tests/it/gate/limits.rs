@@ -219,14 +219,19 @@ fn open_limit_suggests_ticks() {
 }
 
 #[test]
-fn early_subjects_are_named() {
+fn early_subjects_are_not_judged() {
     let script = serde_json::json!({"scripted": {"lateness_ns": [[-10_000]]}});
     let measured = "--limit p50=1ms --subject scripted --period 1ms --ticks 500 --round-ticks 25";
     let measured: Vec<&str> = measured.split(' ').collect();
-    let gate = Gate::from_ran(super::gate(&measured).script(&script).run()).exits(0);
+    let gate = Gate::from_ran(super::gate(&measured).script(&script).run());
     let report = gate.ran.path("report.json");
     let reported = limits(&["p50=1ms"], &["--report", report.to_str().unwrap()]);
+    // Early ticks do not lower the maximum.
+    let maximum = limits(&["max=1ms"], &["--report", report.to_str().unwrap()]).exits(0);
+    assert_eq!(maximum.verdict().verdict, Outcome::Pass);
     for gate in [&gate, &reported] {
+        let found = (gate.verdict().verdict, gate.verdict().reason);
+        assert_eq!(found, (Outcome::Inconclusive, Some(Reason::EarlyTicks)));
         let is_named = gate.verdict().warnings.iter().any(|warning| warning.code == "early-ticks");
         assert!(is_named, "{}", gate.ran.stdout);
     }

@@ -278,13 +278,18 @@ fn empty_round_drops_its_pair() {
 
 /// A side that is too early has lower percentiles than one that is on time.
 #[test]
-fn early_sides_are_named() {
+fn early_sides_are_not_judged() {
     for (a, b, early) in [
         (20_000, -10_000, &["scripted-b@1ms/current-thread was early for 100 % of its ticks"][..]),
         (-10_000, 20_000, &["scripted@1ms/current-thread was early for 100 % of its ticks"]),
         (20_000, 0, &[]),
     ] {
+        let (outcome, reason) = match early {
+            [] => (Outcome::Improved, None),
+            _ => (Outcome::Inconclusive, Some(Reason::EarlyTicks)),
+        };
         let gate = Gate::scripted(&SCRIPTS, &late_by(&[a], &[b]));
+        assert_eq!((gate.verdict().verdict, gate.verdict().reason), (outcome, reason));
         let warnings = &gate.verdict().warnings;
         assert_eq!(warnings.len(), early.len(), "{warnings:?}");
         for (warning, early) in warnings.iter().zip(early) {
@@ -293,6 +298,32 @@ fn early_sides_are_named() {
             assert!(gate.ran.stdout.contains(early), "{}", gate.ran.stdout);
         }
     }
+}
+
+#[test]
+fn lost_ticks_are_not_judged() {
+    let judge = |a_ns: i64, b_ns: i64, losing: &[&str]| {
+        let mut script = late_by(&[a_ns], &[b_ns]);
+        for side in losing {
+            script[side]["skipped"] =
+                (0..40).filter(|tick| tick % 4 != 0).collect::<Vec<u64>>().into();
+        }
+        Gate::scripted(&SCRIPTS, &script)
+    };
+    let lost = judge(20_000, 5_000, &["scripted-b"]);
+    let verdict = lost.verdict();
+    let open = (Outcome::Inconclusive, Some(Reason::LostTicks));
+    assert_eq!((verdict.verdict, verdict.reason), open, "{}", lost.ran.stdout);
+    let [warning] = &verdict.warnings[..] else { panic!("{}", lost.ran.stdout) };
+    assert_eq!(warning.code, "lost-ticks");
+    assert!(
+        warning.message.starts_with("scripted-b@1ms/current-thread never delivered 7"),
+        "{warning:?}"
+    );
+    // True percentiles would be even higher.
+    assert_eq!(judge(20_000, 90_000, &["scripted-b"]).verdict().verdict, Outcome::Regressed);
+    assert_eq!(judge(20_000, 90_000, &["scripted"]).verdict().verdict, Outcome::Inconclusive);
+    assert_eq!(judge(20_000, 20_000, &["scripted", "scripted-b"]).verdict().verdict, Outcome::Pass);
 }
 
 #[test]

@@ -44,6 +44,7 @@
 //! ([`crate::stats::signed_rank`]); alpha is shared among looks and percentiles as Bonferroni's
 //! inequality allows.
 
+pub mod arrivals;
 pub mod calls;
 pub mod decision;
 pub mod in_turn;

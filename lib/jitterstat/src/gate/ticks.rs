@@ -3,11 +3,13 @@
 //!
 //! It is the method of `osjitter gate` in one process: many short rounds, in an order drawn at random
 //! for each pair, of which each gives a median and a tail percentile ([`CountedTicks`]), and the exact
-//! test over the pairs at the planned looks of [`Rules`] ([`look`]). `osjitter gate` also runs whole
-//! programs, binds them to a CPU and examines the machine.
+//! test over the pairs at the planned looks of [`Rules`] ([`look`]). Early and lost ticks leave the
+//! verdict open ([`Arrivals`]). `osjitter gate` also runs whole programs, binds them to a CPU and
+//! examines the machine.
 
 use std::fmt;
 
+use super::arrivals::{Arrivals, RoundArrivals};
 use super::decision::{Look, NumberVerdict, Outcome, Rules, look, write_tolerated};
 use super::round::{CountedTicks, RoundValue, tail_name, tail_quantile};
 use super::{Side, Sides};
@@ -57,6 +59,12 @@ pub struct JudgedTicks {
     pub pairs: usize,
 }
 
+/// A round with the numbers that the verdict rests on.
+struct JudgedRound {
+    value: RoundValue,
+    arrivals: RoundArrivals,
+}
+
 impl TickGate {
     /// Creates a gate with these rules, which contain the period.
     ///
@@ -85,7 +93,8 @@ impl TickGate {
     /// Runs rounds of both sides in turn until a look decides. The first round of each is dropped.
     ///
     /// `round` runs one round of a side and returns its ticks: the index of each on the grid, in
-    /// ascending order, and its lateness in nanoseconds. Leave out ticks that were never delivered.
+    /// ascending order, and its lateness in nanoseconds, negative if it was early. Leave out ticks that
+    /// were never delivered: they count as lost.
     /// All rounds should have the same number of planned ticks, 250 for a 99th percentile as `osjitter
     /// gate` uses it. It runs nothing else, so that a test may measure on a thread of its own.
     ///
@@ -99,17 +108,20 @@ impl TickGate {
         let tail_quantile =
             tail_quantile(first.map(|ticks| ticks.len()).into_iter().min().unwrap_or(0) as u64);
         let mut random = SplitMix64::new(self.seed);
-        let mut value = |side: Side| self.value(side, round(side), tail_quantile);
-        let mut pairs = Vec::with_capacity(self.last_look());
+        let mut run = |side: Side| self.judged_round(side, round(side), tail_quantile);
+        let mut pairs = Vec::new();
+        let mut arrivals = Arrivals::default();
         loop {
-            let early = random.coin().then(|| value(Side::Candidate));
-            let base = value(Side::Base);
-            let candidate = early.unwrap_or_else(|| value(Side::Candidate));
-            pairs.push(Sides { base, candidate });
+            let candidate_first = random.coin().then(|| run(Side::Candidate));
+            let base = run(Side::Base);
+            let candidate = candidate_first.unwrap_or_else(|| run(Side::Candidate));
+            pairs.push(Sides { base: base.value, candidate: candidate.value });
+            arrivals.add(Sides { base: base.arrivals, candidate: candidate.arrivals });
             let is_last = pairs.len() >= self.last_look();
             if is_last || self.rules.looks.contains(&pairs.len()) {
                 let look = look(&pairs, &self.rules, is_last);
                 if is_last || look.outcome != Outcome::Inconclusive {
+                    let look = arrivals.check(look);
                     return JudgedTicks { look, tail_quantile, pairs: pairs.len() };
                 }
             }
@@ -121,11 +133,14 @@ impl TickGate {
     }
 
     #[track_caller]
-    fn value(&self, side: Side, ticks: Vec<(u64, i64)>, tail_quantile: f64) -> RoundValue {
-        let Some(counted) = CountedTicks::new(ticks, self.rules.period_ns) else {
+    fn judged_round(&self, side: Side, ticks: Vec<(u64, i64)>, tail_quantile: f64) -> JudgedRound {
+        let counted = CountedTicks::new(ticks.iter().copied(), self.rules.period_ns);
+        let judged = counted
+            .and_then(|counted| Some((RoundArrivals::new(&ticks, counted.count())?, counted)));
+        let Some((arrivals, counted)) = judged else {
             panic!("a round of the {side:?} returned no tick")
         };
-        counted.value(tail_quantile, self.resolution_ns)
+        JudgedRound { value: counted.value(tail_quantile, self.resolution_ns), arrivals }
     }
 }
 
@@ -195,6 +210,32 @@ mod tests {
             let text = judged.to_string();
             assert!(text.contains("p50 of B is") && text.contains("p95 of B is"), "{text}");
         }
+    }
+
+    #[test]
+    fn early_and_lost_ticks_are_open() {
+        let judge = |change: fn(&mut Vec<(u64, i64)>)| {
+            let mut random = SplitMix64::new(11);
+            TickGate::new(RULES()).run(|side| {
+                let mut ticks = round(&mut random, 1.0);
+                if side == Side::Candidate {
+                    change(&mut ticks);
+                }
+                ticks
+            })
+        };
+        let early = judge(|ticks| ticks.iter_mut().for_each(|tick| tick.1 = -400_000));
+        let lost = judge(|ticks| ticks.retain(|tick| tick.0 % 10 == 0));
+        for (judged, reason) in [(early, Reason::EarlyTicks), (lost, Reason::LostTicks)] {
+            assert_eq!(judged.look.outcome, Outcome::Inconclusive, "{judged}");
+            assert_eq!([judged.look.median, judged.look.tail].map(|n| n.reason), [Some(reason); 2]);
+        }
+        // True percentiles would be even higher.
+        let later = judge(|ticks| {
+            ticks.retain(|tick| tick.0 % 10 == 0);
+            ticks.iter_mut().for_each(|tick| tick.1 += 20_000);
+        });
+        assert_eq!(later.look.outcome, Outcome::Regressed, "{later}");
     }
 
     #[test]

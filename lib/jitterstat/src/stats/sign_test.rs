@@ -22,7 +22,7 @@ pub fn median_interval(values: &[i64], confidence: f64) -> Option<(i64, Option<I
 }
 
 /// Returns max { k : P(Bin(n, 1/2) ≤ k − 1) ≤ alpha }, zero if there is none.
-fn rank_from_the_end(n: usize, alpha: f64) -> usize {
+pub(crate) fn rank_from_the_end(n: usize, alpha: f64) -> usize {
     // In logarithms, because 2^-n underflows from n = 1,075 on.
     let mut ln_term = -(n as f64) * std::f64::consts::LN_2;
     let mut cdf = 0.0;

@@ -221,6 +221,12 @@ pub struct NumberVerdict {
 }
 
 impl NumberVerdict {
+    /// Returns an inconclusive verdict on the same values.
+    pub(in crate::gate) fn leave_open(self, reason: Reason) -> Self {
+        let outcome = Outcome::Inconclusive;
+        Self { outcome, reason: Some(reason), pairs_to_decide: None, ..self }
+    }
+
     /// Returns the verdict on the reciprocals of the values, of which the smaller ones are worse.
     pub(in crate::gate) fn reciprocal(self) -> Self {
         let negative = |Shift { estimate, lower, upper }| Shift {

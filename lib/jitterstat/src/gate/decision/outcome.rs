@@ -75,6 +75,10 @@ pub enum Reason {
     TooFewTicks,
     /// The measurement was interrupted.
     Interrupted,
+    /// More ticks of a side came before their deadlines than errors of a clock explain.
+    EarlyTicks,
+    /// Ticks of a side were never delivered, so that their lateness is unknown.
+    LostTicks,
     /// A value could not be measured.
     NotMeasured,
     /// Benchmarks ran that could not be judged.
@@ -92,6 +96,8 @@ impl fmt::Display for Reason {
             Self::TooFewRounds => "there are too few rounds for an interval",
             Self::TooFewTicks => "there are too few ticks for this percentile",
             Self::Interrupted => "it was interrupted",
+            Self::EarlyTicks => "ticks of a side came before their deadlines",
+            Self::LostTicks => "ticks of a side were never delivered",
             Self::NotMeasured => "something could not be measured",
             Self::NotJudged => "there are benchmarks that were not judged",
         })

@@ -220,6 +220,16 @@ impl SummaryPath {
         matches!(self.kind, NumberKind::Statistic(_, Statistic::Min | Statistic::Max))
     }
 
+    /// Whether early ticks make the number smaller than the others alone would.
+    #[must_use]
+    pub fn is_lowered_by_early_ticks(&self) -> bool {
+        match self.kind {
+            NumberKind::Statistic(Series::Lateness, statistic) => statistic != Statistic::Max,
+            NumberKind::MedianRound(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether the number tells classes of ticks apart, as no other tool does.
     #[must_use]
     pub fn needs_tick_classes(&self) -> bool {
