@@ -148,7 +148,8 @@ pub struct GateArgs {
     /// Give a quick verdict within 15s: pass, clearly worse or look closer
     #[arg(long, conflicts_with_all = ["max_pairs", "max_time", "detect", "baseline", "limit"], help_heading = "Two sides")]
     pub screen: bool,
-    /// Time limit of one round of a command [default: 10 times its length plus 10s]
+    /// Time limit of one round of a command [default: 10 times its length plus 10s; 10min for a first
+    /// whole run]
     #[arg(long, alias = "round-time-limit", value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true, help_heading = "Two sides")]
     pub max_round_time: Option<Duration>,
     /// Limit on a number of the summary, such as p99=200us; repeat for several
@@ -394,6 +395,17 @@ pub struct Tolerance {
     pub name: String,
     /// The rise as a share: 0.2 for 20 %.
     pub rise: f64,
+}
+
+/// Checks that no number has two rises, of which one would be ignored. `option` is the flag that set
+/// them.
+pub fn check_named_once(option: &str, rises: &[Tolerance]) -> exit::Result<()> {
+    let is_repeated = |&n: &usize| rises[..n].iter().any(|rise| rise.name == rises[n].name);
+    match (1..rises.len()).find(is_repeated).map(|n| rises[n].name.as_str()) {
+        Some("") => Err(usage!("{option} is given twice for all numbers; give it once")),
+        Some(name) => Err(usage!("{option} is given twice for {name}; give it once")),
+        None => Ok(()),
+    }
 }
 
 /// Parses a part of the name of a benchmark. An empty part would be in every name.

@@ -37,7 +37,7 @@ use render::formats::{Format, make};
 
 use crate::interrupt;
 
-use args::{BaselineAction, GateAction, GateArgs, OnInconclusive};
+use args::{BaselineAction, GateAction, GateArgs, OnInconclusive, check_named_once};
 use running_gate::RunningGate;
 use text::formats::FORMATS;
 use text::{RenderedVerdict, outcome_word};
@@ -48,6 +48,9 @@ pub fn run(args: &GateArgs) -> exit::Result<ExitStatus> {
         let outcome = baseline::add::run(add)?;
         return Ok(exit_status(outcome, OnInconclusive::Fail));
     }
+
+    check_named_once("--tolerance", &args.judged.tolerance)?;
+    check_named_once("--detect", &args.detect)?;
 
     // Plan the questions. Nothing is measured or written yet.
     let mut comparison = comparison::plan(args)?;

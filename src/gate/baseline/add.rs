@@ -23,7 +23,7 @@ use jitterstat::gate::Side;
 use jitterstat::gate::decision::Outcome;
 use render::document::terminal::render as render_terminal;
 
-use crate::gate::args::BaselineAddArgs;
+use crate::gate::args::{BaselineAddArgs, check_named_once};
 use crate::gate::baseline::session::{
     SessionPlan, StoredBaseline, format_differences, read_baseline,
 };
@@ -38,6 +38,7 @@ const WORSE_SESSION: &str =
 /// Measures a session and appends it to the file, or explains why it was not added. Returns the
 /// outcome of the session, or `None` if it was interrupted.
 pub fn run(args: &BaselineAddArgs) -> exit::Result<Option<Outcome>> {
+    check_named_once("--tolerance", &args.judged.tolerance)?;
     let file = args.file.as_path();
     let initial = read_baseline(file)?;
     let request = AddRequest::new(args, initial)?;

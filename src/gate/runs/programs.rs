@@ -144,7 +144,11 @@ impl Programs {
         max_run_time: Option<Duration>,
         seed: u64,
     ) -> exit::Result<Self> {
-        let benches = metric_spec::bench_request(&args.metric, length)?;
+        let metrics = &args.metric;
+        if (1..metrics.len()).any(|n| metrics[..n].contains(&metrics[n])) {
+            return Err(Error::usage("--metric names a number twice; give each once"));
+        }
+        let benches = metric_spec::bench_request(metrics, length)?;
         let plain_words = sides.as_ref().map(|program| program.words().to_vec());
         let sides = match &benches {
             Some(benches) => Sides {

@@ -401,6 +401,7 @@ fn prepare_runs_before_each_run() {
 #[test]
 fn unsuitable_metrics_are_rejected() {
     let good = "metric x ns lower\\nx 5\\n";
+    let samples = "metric x ns lower\\nx 5\\nx 5\\n";
     for (a, b, args, says) in [
         (good, "", &["--metric", "x"][..], "it writes no metric \"x\""),
         (good, good, &["--metric", "y"], "it writes x"),
@@ -420,7 +421,14 @@ fn unsuitable_metrics_are_rejected() {
             &["--metric", "x"],
             "it declares the metric \"x\" in OSJITTER_OUT, and writes no value of it; nothing",
         ),
-        (good, good, &["--metric", "x", "--metric", "x"], "--metric names x twice"),
+        (samples, samples, &["--metric", "x", "--metric", "x:p50"], "--metric names x:p50 twice"),
+        (good, good, &["--metric", "x", "--metric", "x"], "names a number twice; give each once"),
+        (
+            good,
+            good,
+            &["--metric", "x", "--tolerance", "x=5%", "--tolerance", "x=300%"],
+            "--tolerance is given twice for x",
+        ),
         (
             good,
             good,
@@ -452,6 +460,9 @@ fn unsuitable_metrics_are_rejected() {
     }
     ScriptPair::writing(good, good).refuses(&["--metric", "x:p98"], "unknown percentile");
     Gate::run(&["--a", "spin", "--b", "spin", "--metric", "wall"]).refuses("--candidate-cmd");
+    let detect = ["--detect", "5%", "--detect", "9%", "--calibration", "calibration.json"];
+    Gate::run(&[&["--a", "spin", "--b", "spin"], &detect[..]].concat())
+        .refuses("--detect is given twice for all numbers");
 }
 
 /// A system without free descriptors is no mistake of the user.
