@@ -1,12 +1,13 @@
 //! Warnings about subjects and rounds that a comparison lacks.
 
+use cli::time::format_share;
 use cli::words::{capitalize, end_sentence, pluralize};
 use engine::measure::record::SETTINGS_CHANGED;
 use files::compare;
 use files::merge;
-use files::report::{Report, Status, Subject, Warning};
+use files::report::{Report, Status, Subject, Summary, Warning};
 use interop::OMISSION_WARNINGS;
-use jitterstat::gate::Sides;
+use jitterstat::gate::{Sides, arrivals};
 use render::report::label::unmeasured_reason;
 
 use crate::compare::run_side::{RunSide, SubjectPair};
@@ -17,10 +18,11 @@ const MAX_NAMED: usize = 6;
 const FAILED: &str = "subjects-failed";
 const ON_ONE_SIDE: &str = "subjects-on-one-side";
 const PARTIAL: &str = "partial";
+const EARLY: &str = "early-ticks";
 
 /// Whether a warning is about missing values, so that a picture cannot be understood without it.
 pub fn is_omission(warning: &Warning) -> bool {
-    let codes = [FAILED, ON_ONE_SIDE, SETTINGS_CHANGED, PARTIAL, merge::FAILURES];
+    let codes = [FAILED, ON_ONE_SIDE, SETTINGS_CHANGED, PARTIAL, EARLY, merge::FAILURES];
     let code = warning.code.as_str();
     codes.contains(&code) || OMISSION_WARNINGS.contains(&code)
 }
@@ -39,6 +41,7 @@ pub fn warnings(sides: Sides<&RunSide>, pairs: &[SubjectPair<'_>]) -> Vec<Warnin
         warnings.extend(one_side_warning(&a, &b));
     }
     warnings.extend(exclusion_warning(&[a.exclusions(), b.exclusions()].concat()));
+    warnings.extend(early_warning(&[a.early_subjects(), b.early_subjects()].concat()));
     if compare::is_same_run(&sides.base.report, &sides.candidate.report) {
         warnings.extend(a.report_warnings("A and B"));
     } else {
@@ -123,6 +126,19 @@ impl<'a> ComparedSide<'a> {
         exclusions
     }
 
+    /// Describes the compared subjects of which many ticks were early.
+    fn early_subjects(&self) -> Vec<String> {
+        let mut early_subjects = Vec::new();
+        for subject in &self.compared {
+            let Some(Summary { early: Some(early), ticks, .. }) = subject.summary else { continue };
+            if arrivals::is_too_many(early, ticks) {
+                let share = format_share(early, ticks);
+                early_subjects.push(format!("{share} of {} in {}", subject.id, self.name));
+            }
+        }
+        early_subjects
+    }
+
     /// Returns the warnings of the report that it lacks values of compared subjects.
     fn report_warnings(&self, side: &str) -> Vec<Warning> {
         let names_compared =
@@ -181,6 +197,16 @@ fn exclusion_warning(exclusions: &[String]) -> Option<Warning> {
     );
     let hint = "Keep other programs from changing settings while osjitter measures.";
     Some(Warning::new(SETTINGS_CHANGED, message, hint))
+}
+
+fn early_warning(early_subjects: &[String]) -> Option<Warning> {
+    if early_subjects.is_empty() {
+        return None;
+    }
+    let subjects = join_some(early_subjects, ", ");
+    let message = format!("Early ticks lower the percentiles of a side: {subjects}.");
+    let hint = "A tick must not come before its deadline: check how the program computes it.";
+    Some(Warning::new(EARLY, message, hint))
 }
 
 /// Joins the first texts, and counts the others.

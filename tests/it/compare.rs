@@ -159,6 +159,23 @@ fn warning(comparison: &Comparison, code: &str) -> String {
 }
 
 #[test]
+fn early_sides_are_stated() {
+    let home = Home::new();
+    home.copy_changed("early", |report| {
+        report["started_utc"] = "2000-01-01T00:00:00Z".into();
+        let summary = &mut report["subjects"][0]["summary"];
+        summary["early"] = summary["ticks"].clone();
+    });
+    for (a, b, side) in [("one", "early", "B"), ("early", "one", "A")] {
+        let expected = format!(
+            "Early ticks lower the percentiles of a side: 100 % of {OS_INTERVAL} in {side}."
+        );
+        assert_eq!(warning(&home.comparison(a, b), "early-ticks"), expected);
+    }
+    assert_eq!(warning(&home.comparison("one", "two"), "early-ticks"), "");
+}
+
+#[test]
 fn omissions_of_both_sides_are_stated() {
     let home = Home::new();
     home.copy_changed("failed", |report| {
