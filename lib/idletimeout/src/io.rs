@@ -17,11 +17,16 @@ pin_project! {
     /// [`io::ErrorKind::TimedOut`] and contains [`Elapsed`]. The connection remains usable, and
     /// fails again after another such length.
     ///
+    /// A read or a write moves something if it transfers at least one byte, reports the end of the
+    /// data, or returns an error. A flush or a shutdown does so only if it had to wait. A flush that
+    /// is ready at once does not count, nor does a read or a write with an empty buffer.
+    ///
     /// It is not `Unpin`. Use `Box::pin` for libraries that require `Unpin`, such as `hyper`.
     ///
     /// # Cancel safety
     /// It is cancel safe if the inner reader or writer is. A cancelled read counts as waiting until
-    /// the next read completes, and so does a cancelled write.
+    /// the next read completes. A cancelled write does so until the next write, flush or shutdown
+    /// completes.
     ///
     /// # Examples
     /// ```
@@ -50,6 +55,8 @@ pin_project! {
         // is stamped, because no new wait begins.
         read_is_pending: bool,
         write_is_pending: bool,
+        // Whether a flush or a shutdown has been pending since the last one that was ready.
+        flush_is_pending: bool,
     }
 }
 
@@ -62,7 +69,13 @@ enum Direction {
 impl<T, C: Clock> IdleIo<T, C> {
     /// Puts `inner` under the timeout `idle`. [`IdleIo`] has an example.
     pub fn new(inner: T, idle: IdleTimeout<C>) -> Self {
-        Self { inner, idle, read_is_pending: false, write_is_pending: false }
+        Self {
+            inner,
+            idle,
+            read_is_pending: false,
+            write_is_pending: false,
+            flush_is_pending: false,
+        }
     }
 
     /// Returns the inner reader or writer.
@@ -90,12 +103,14 @@ impl<T, C: Clock> IdleIo<T, C> {
         self.inner
     }
 
-    /// Polls the inner reader or writer, and the timeout if that is pending.
+    /// Polls the inner reader or writer, and the timeout if that is pending. `has_moved` returns
+    /// whether a ready result ends the silence.
     fn poll_with<R>(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         direction: Direction,
         poll: impl FnOnce(Pin<&mut T>, &mut Context<'_>) -> Poll<io::Result<R>>,
+        has_moved: impl FnOnce(&R) -> bool,
     ) -> Poll<io::Result<R>> {
         let this = self.project();
         let (is_pending, is_other_pending) = match direction {
@@ -104,14 +119,29 @@ impl<T, C: Clock> IdleIo<T, C> {
         };
         let result = poll(this.inner, cx);
         *is_pending = result.is_pending();
-        if result.is_pending() {
-            return this.idle.poll_idle(cx).map(|()| Err(Elapsed(()).into()));
+        match &result {
+            Poll::Pending => return this.idle.poll_idle(cx).map(|()| Err(Elapsed(()).into())),
+            Poll::Ready(Ok(value)) if !has_moved(value) => {}
+            Poll::Ready(_) if is_other_pending => this.idle.touch(),
+            Poll::Ready(_) => this.idle.end_silence(),
         }
-        if is_other_pending {
-            this.idle.touch();
-        } else {
-            this.idle.end_silence();
-        }
+        result
+    }
+
+    /// Polls a flush or a shutdown, which has moved something only if it was pending before.
+    fn poll_flush_with(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(Pin<&mut T>, &mut Context<'_>) -> Poll<io::Result<()>>,
+    ) -> Poll<io::Result<()>> {
+        let (was_pending, mut is_pending) = (self.flush_is_pending, false);
+        let poll_inner = |inner: Pin<&mut T>, cx: &mut Context<'_>| {
+            let result = poll(inner, cx);
+            is_pending = result.is_pending();
+            result
+        };
+        let result = self.as_mut().poll_with(cx, Direction::Write, poll_inner, |()| was_pending);
+        *self.project().flush_is_pending = is_pending;
         result
     }
 }
@@ -122,7 +152,10 @@ impl<T: AsyncRead, C: Clock> AsyncRead for IdleIo<T, C> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.poll_with(cx, Direction::Read, |inner, cx| inner.poll_read(cx, buffer))
+        // Without bytes, a read into a buffer with room reports the end of the data.
+        let has_room = buffer.remaining() > 0;
+        let poll = |inner: Pin<&mut T>, cx: &mut Context<'_>| inner.poll_read(cx, buffer);
+        self.poll_with(cx, Direction::Read, poll, |()| has_room)
     }
 }
 
@@ -132,15 +165,16 @@ impl<T: AsyncWrite, C: Clock> AsyncWrite for IdleIo<T, C> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_with(cx, Direction::Write, |inner, cx| inner.poll_write(cx, bytes))
+        let poll = |inner: Pin<&mut T>, cx: &mut Context<'_>| inner.poll_write(cx, bytes);
+        self.poll_with(cx, Direction::Write, poll, |written| *written > 0)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_with(cx, Direction::Write, |inner, cx| inner.poll_flush(cx))
+        self.poll_flush_with(cx, T::poll_flush)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_with(cx, Direction::Write, |inner, cx| inner.poll_shutdown(cx))
+        self.poll_flush_with(cx, T::poll_shutdown)
     }
 
     fn poll_write_vectored(
@@ -148,7 +182,8 @@ impl<T: AsyncWrite, C: Clock> AsyncWrite for IdleIo<T, C> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_with(cx, Direction::Write, |inner, cx| inner.poll_write_vectored(cx, slices))
+        let poll = |inner: Pin<&mut T>, cx: &mut Context<'_>| inner.poll_write_vectored(cx, slices);
+        self.poll_with(cx, Direction::Write, poll, |written| *written > 0)
     }
 
     fn is_write_vectored(&self) -> bool {

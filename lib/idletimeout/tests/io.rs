@@ -1,11 +1,12 @@
 //! Tests of the connection wrapper on a paused runtime.
 
-use std::io::ErrorKind;
-use std::pin::pin;
+use std::io::{self, ErrorKind};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use idletimeout::{Elapsed, IdleIo, IdleTimeout, TokioClock};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufWriter, ReadBuf, duplex};
 use tokio::time::{Instant, sleep};
 
 const LENGTH: Duration = Duration::from_millis(10);
@@ -106,4 +107,91 @@ async fn work_between_reads_is_ignored() {
     assert_eq!(io.read(&mut [0; 8]).await.unwrap_err().kind(), ErrorKind::TimedOut);
     assert_eq!(start.elapsed(), LENGTH);
     assert_eq!(io.as_mut().idle().length(), LENGTH);
+}
+
+/// A connection whose peer sends nothing. Every other operation is ready at once.
+struct SilentPeer;
+
+impl AsyncRead for SilentPeer {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if buffer.remaining() == 0 { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+}
+
+impl AsyncWrite for SilentPeer {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum EmptyOperation {
+    Flush,
+    Shutdown,
+    Write,
+    WriteVectored,
+    Read,
+}
+
+#[tokio::test(start_paused = true)]
+async fn empty_operations_are_no_traffic() {
+    use EmptyOperation::{Flush, Read, Shutdown, Write, WriteVectored};
+    for operation in [Flush, Shutdown, Write, WriteVectored, Read] {
+        let idle = IdleTimeout::with_clock(LENGTH, TokioClock);
+        let mut connection = pin!(IdleIo::new(SilentPeer, idle));
+        let start = Instant::now();
+        for _ in 0..3 {
+            let mut buffer = [0; 8];
+            let read = tokio::time::timeout(ms(4), connection.read(&mut buffer)).await;
+            if start.elapsed() >= LENGTH {
+                let error = read.expect("the read ends").unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::TimedOut);
+                break;
+            }
+            match operation {
+                Flush => connection.flush().await.unwrap(),
+                Shutdown => connection.shutdown().await.unwrap(),
+                Write => assert_eq!(connection.write(&[]).await.unwrap(), 0),
+                WriteVectored => assert_eq!(connection.write_vectored(&[]).await.unwrap(), 0),
+                Read => assert_eq!(connection.read(&mut []).await.unwrap(), 0),
+            }
+        }
+        assert_eq!(start.elapsed(), LENGTH, "{operation:?}");
+    }
+}
+
+/// A flush of a full buffer waits until the peer has read, and so something has moved.
+#[tokio::test(start_paused = true)]
+async fn delayed_flush_ends_the_silence() {
+    let (local, mut remote) = duplex(1);
+    let peer = tokio::spawn(async move {
+        sleep(ms(9)).await;
+        remote.read_exact(&mut [0; 3]).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let start = Instant::now();
+    let local = BufWriter::new(local);
+    let mut io = pin!(IdleIo::new(local, IdleTimeout::with_clock(LENGTH, TokioClock)));
+    io.write_all(b"abc").await.unwrap();
+    io.flush().await.unwrap();
+    assert_eq!(start.elapsed(), ms(9));
+    assert_eq!(io.read(&mut [0; 8]).await.unwrap_err().kind(), ErrorKind::TimedOut);
+    assert_eq!(start.elapsed(), ms(9) + LENGTH);
+    peer.abort();
 }
