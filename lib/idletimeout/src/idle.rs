@@ -189,8 +189,10 @@ impl<C: Clock> IdleTimeout<C> {
         if self.slack <= 0.0 {
             return remaining;
         }
+        // As a float, a length close to the maximum of durations exceeds that.
+        let slack_secs = self.length.as_secs_f64() * self.slack;
+        let slack = Duration::try_from_secs_f64(slack_secs).unwrap_or(self.length);
         // A check may be late by the resolution of the timer.
-        let slack = self.length.mul_f64(self.slack);
         let interval = slack.saturating_sub(TIMER_RESOLUTION).max(slack / 2);
         remaining.min(interval.max(TIMER_RESOLUTION))
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use idletimeout::{Elapsed, IdleTimeout};
 use tokio::sync::mpsc::{Receiver, channel};
-use tokio::time::{Instant, advance, sleep};
+use tokio::time::{Instant, advance, sleep, timeout};
 
 const LENGTH: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -114,4 +114,17 @@ async fn touch_after_pause_never_fires_early() {
     let _: Elapsed = idle.as_mut().await;
     assert!(touched.elapsed() >= LENGTH);
     assert!(touched.elapsed() <= 2 * LENGTH);
+}
+
+#[tokio::test(start_paused = true)]
+async fn maximum_length_never_fires() {
+    const YEAR: Duration = Duration::from_secs(365 * 86_400);
+    for slack in [0.0, 0.1, 1.0] {
+        for length in [Duration::MAX, Duration::MAX - Duration::from_secs(1)] {
+            let mut idle = pin!(IdleTimeout::new(length).slack(slack));
+            assert!(timeout(YEAR, idle.as_mut()).await.is_err());
+            idle.as_mut().set_length(length);
+            assert!(timeout(YEAR, idle.as_mut()).await.is_err());
+        }
+    }
 }

@@ -124,6 +124,17 @@ fn lead_is_within_share_of_period() {
 }
 
 #[test]
+fn maximum_period_has_a_lead() {
+    let spin = Spin::default().with_share(1.0);
+    for period in [Duration::MAX, Duration::MAX - Duration::from_secs(1)] {
+        let mut interval = Interval::builder(period).precision(spin).build().unwrap();
+        let first = interval.tick().unwrap();
+        assert!(interval.deadline() > first);
+        assert_eq!(interval.lead(), Some(spin.floor()));
+    }
+}
+
+#[test]
 fn zero_period_panics() {
     assert_panic_names_this_line(|| blocking::interval(Duration::ZERO));
     assert_panic_names_this_line(|| interval_at(real_now(), Duration::ZERO));

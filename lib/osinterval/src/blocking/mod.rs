@@ -397,7 +397,10 @@ impl Interval {
     #[must_use]
     pub fn lead(&self) -> Option<Duration> {
         let spinning = self.spinning.as_ref()?;
-        Some(spinning.lead.duration().min(self.schedule.period.mul_f64(spinning.share)))
+        let max_secs = self.schedule.period.as_secs_f64() * spinning.share;
+        // As a float, a period close to the maximum of durations exceeds that.
+        let max_lead = Duration::try_from_secs_f64(max_secs).unwrap_or(Duration::MAX);
+        Some(spinning.lead.duration().min(max_lead))
     }
 
     /// Returns the kind of wait of this interval.
