@@ -19,7 +19,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use osinterval::blocking;
-use osinterval::{IntervalGroup, IntervalTimer, OsInterval, PeriodicInterval};
+use osinterval::{Backend, Fallback, IntervalGroup, IntervalTimer, OsInterval, PeriodicInterval};
 
 const PERIOD: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -38,6 +38,8 @@ thread_local! {
     static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
     /// The time for which the next `read` stalls before it reads.
     static READ_STALL: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    /// Whether timers cannot be armed, as in a sandbox that denies the system call.
+    static DENIES_ARMING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Returns the calls of this thread since the last call of this function.
@@ -73,6 +75,11 @@ extern "C" fn timerfd_settime(
     old: *mut libc::itimerspec,
 ) -> c_int {
     record_call(Call::Arm);
+    if DENIES_ARMING.try_with(Cell::get).unwrap_or_default() {
+        // SAFETY: the address of the error code of this thread, which nothing else refers to.
+        unsafe { *libc::__errno_location() = libc::EPERM };
+        return -1;
+    }
     // SAFETY: as above.
     unsafe { libc::syscall(libc::SYS_timerfd_settime, fd, flags, new, old) as c_int }
 }
@@ -293,6 +300,27 @@ async fn postponed_tick_costs_no_call() {
     interval.reset_after(HOUR / 2);
     assert!(poll(&mut interval).await);
     assert_eq!(take_calls(), [Call::Arm], "brought forward");
+}
+
+#[tokio::test]
+async fn denied_arming_fails_or_falls_back() {
+    DENIES_ARMING.set(true);
+    for timer in [IntervalTimer::Shared, IntervalTimer::Own] {
+        let builder = OsInterval::builder(PERIOD).timer(timer);
+        let error = builder.clone().build().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EPERM), "{error}");
+        let mut interval = builder.fallback(Fallback::TokioSleep).build().unwrap();
+        assert_eq!(interval.backend(), Backend::TokioSleep);
+        let first = interval.tick().await;
+        assert_eq!(interval.tick().await, first + PERIOD);
+    }
+    assert_eq!(IntervalGroup::new().unwrap_err().raw_os_error(), Some(libc::EPERM));
+    let group = IntervalGroup::builder().fallback(Fallback::TokioSleep).build().unwrap();
+    group.sleep(PERIOD).await;
+    assert_eq!(PeriodicInterval::new(PERIOD).unwrap_err().raw_os_error(), Some(libc::EPERM));
+    DENIES_ARMING.set(false);
+    osinterval::sleep(PERIOD).await;
+    assert_eq!(osinterval::interval(PERIOD).backend(), Backend::Timerfd);
 }
 
 /// A thread with timer slack sets and restores it around each sleep; one with the minimum does not.

@@ -4,7 +4,8 @@
 //!
 //! - `native() -> Option<Backend>`: the kind of timer, or `None` if the platform has no native one.
 //! - `OneShot::new() -> io::Result<OneShot>`: a disarmed timer, registered with the current
-//!   runtime. The caller has checked that there is one.
+//!   runtime. The caller has checked that there is one. Returns an error if a sandbox denies a
+//!   system call that arming needs, so that the caller can fall back.
 //! - `OneShot::arm(&mut self, deadline: Instant) -> io::Result<()>`: arms the timer to fire once,
 //!   not before `deadline`, at once if that has passed. Replaces an earlier arming, and discards an
 //!   expiration that was not polled yet.

@@ -36,7 +36,10 @@ pub(crate) struct OneShot {
 
 impl OneShot {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { fd: create_timer()? })
+        let fd = create_timer()?;
+        // A sandbox may allow the creation and deny the arming. Disarming is the same system call.
+        settime(fd.get_ref(), Duration::ZERO, Duration::ZERO)?;
+        Ok(Self { fd })
     }
 
     pub(crate) fn arm(&mut self, deadline: Instant) -> io::Result<()> {
@@ -101,8 +104,11 @@ fn create_timer() -> io::Result<AsyncFd<OwnedFd>> {
 fn set_time(fd: &OwnedFd, first: Instant, period: Duration) -> io::Result<()> {
     // A value of zero would disarm the timer. One nanosecond has passed as well, so it fires at
     // once.
-    let value = timespec(kernel_time(first).max(Duration::from_nanos(1)));
-    let spec = Itimerspec { it_interval: timespec(period), it_value: value };
+    settime(fd, kernel_time(first).max(Duration::from_nanos(1)), period)
+}
+
+fn settime(fd: &OwnedFd, first: Duration, period: Duration) -> io::Result<()> {
+    let spec = Itimerspec { it_interval: timespec(period), it_value: timespec(first) };
     timerfd_settime(fd, TimerfdTimerFlags::ABSTIME, &spec)?;
     Ok(())
 }
