@@ -2,9 +2,10 @@
 //! nanoseconds.
 //!
 //! A `ParkTimer` enforces the limit. There are two implementations, each in its own file, with the
-//! same methods: `new`, which may register with the event queue; `arm`, which sets the limit and
-//! returns the timeout for the wait itself, if it needs one; `is_timer_token`; and `mark_expired`,
-//! called when an event with that token arrives.
+//! same methods: `new`, which may register with the event queue; `check`, which returns an error if
+//! the timer cannot be armed; `arm`, which sets the limit and returns the timeout for the wait
+//! itself, if it needs one; `is_timer_token`; and `mark_expired`, called when an event with that
+//! token arrives.
 //!
 //! If a `Ring` is requested and available, it waits instead of the timer. It has two methods:
 //! `new`, which watches an event queue, and `wait`, which returns whether it may have events.
@@ -56,13 +57,16 @@ pub(crate) struct EventQueue {
 
 impl EventQueue {
     /// Creates an event queue, with a ring if `use_ring` is set and one is available. Returns it
-    /// with the waker that unparks the runtime.
-    pub(crate) fn new(use_ring: bool) -> io::Result<(Self, mio::Waker)> {
+    /// with the waker that unparks the runtime. Only a queue that `can_wait` is waited for.
+    pub(crate) fn new(can_wait: bool, use_ring: bool) -> io::Result<(Self, mio::Waker)> {
         let poll = Poll::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKE_TOKEN)?;
         let timer = ParkTimer::new(poll.registry())?;
         let events = RefCell::new(Events::with_capacity(MAX_EVENTS));
         let ring = if use_ring { Ring::new(&poll).ok() } else { None };
+        if can_wait && ring.is_none() {
+            timer.check()?;
+        }
         let queue = Self {
             poll: RefCell::new(poll),
             events,

@@ -191,15 +191,16 @@ impl Builder {
     /// Builds the runtime.
     ///
     /// # Errors
-    /// Returns an error if the kernel provides no event queue or no descriptor to wake it, for
-    /// example because no file descriptor is free.
+    /// Returns an error if the kernel provides no event queue, no timer to park with, or no
+    /// descriptor to wake it, for example because no file descriptor is free or because a sandbox
+    /// denies a system call.
     ///
     /// # Panics
     /// Panics if the slab's slot size or number of slots is zero, or their product overflows.
     pub fn build(self) -> io::Result<Runtime> {
         let pool = self.slab.map(|slab| Pool::new(slab.slot_bytes, slab.slots, slab.grows));
-        let (events, unpark) =
-            EventQueue::new(self.park_on_io_uring && self.parking != Parking::Spin)?;
+        let can_park = self.parking != Parking::Spin;
+        let (events, unpark) = EventQueue::new(can_park, can_park && self.park_on_io_uring)?;
         let run_queue = RunQueue::new(unpark);
         let timer_lead = match (self.parking, self.timer_lead) {
             (Parking::Spin, None) => TimerLead::new_adaptive(),

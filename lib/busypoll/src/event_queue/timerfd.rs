@@ -38,6 +38,13 @@ impl ParkTimer {
         Ok(Self { descriptor, armed_deadline: Cell::new(None) })
     }
 
+    /// Returns an error if the timer cannot be armed: a sandbox may allow the creation and deny the
+    /// arming.
+    pub(super) fn check(&self) -> io::Result<()> {
+        // Stopping it is the same system call.
+        self.set(Duration::ZERO)
+    }
+
     /// Sets the timer, or stops it without a limit. Either also clears an expiration that was
     /// not read. Makes no system call if nothing changes.
     pub(super) fn arm(&self, limit: Option<WaitLimit>) -> Option<Duration> {
@@ -47,6 +54,12 @@ impl ParkTimer {
         }
         let remaining =
             limit.map_or(Duration::ZERO, |limit| limit.remaining.max(Duration::from_nanos(1)));
+        self.set(remaining).expect("the kernel refused to set the runtime's timer");
+        None
+    }
+
+    /// Sets the timer, or stops it if `remaining` is zero.
+    fn set(&self, remaining: Duration) -> io::Result<()> {
         let value = Timespec {
             tv_sec: i64::try_from(remaining.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: remaining.subsec_nanos().into(),
@@ -56,9 +69,8 @@ impl ParkTimer {
             &self.descriptor,
             TimerfdTimerFlags::empty(),
             &Itimerspec { it_interval: zero, it_value: value },
-        )
-        .expect("the kernel refused to set the runtime's timer");
-        None
+        )?;
+        Ok(())
     }
 
     pub(super) fn is_timer_token(token: Token) -> bool {
