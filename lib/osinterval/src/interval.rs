@@ -405,7 +405,7 @@ impl OsInterval {
             IntervalSource::Shared(wait) => wait.reset(self.schedule.deadline),
             IntervalSource::Own(timer) => {
                 timer.update_wake_up_time(self.schedule.deadline);
-                timer.timer.bring_forward(timer.wake_up_time)
+                timer.timer.bring_forward(timer.end_of_wait(&self.schedule))
             }
         }
     }
@@ -465,10 +465,13 @@ impl OwnTimer {
         self.lead.is_some() && !is_shifted()
     }
 
+    /// Returns the time at which the task has to be woken for the next tick.
+    fn end_of_wait(&self, schedule: &Schedule) -> std::time::Instant {
+        if self.is_spinning() { self.wake_up_time } else { schedule.deadline }
+    }
+
     fn poll_wake_up(&mut self, schedule: &Schedule, cx: &mut Context<'_>) -> Poll<()> {
-        let spins = self.is_spinning();
-        let until = if spins { self.wake_up_time } else { schedule.deadline };
-        match self.timer.poll_until(cx, until) {
+        match self.timer.poll_until(cx, self.end_of_wait(schedule)) {
             Poll::Pending => {
                 self.has_waited = true;
                 Poll::Pending

@@ -140,8 +140,11 @@ impl Timer {
             self.arming = Arming::At(deadline);
         }
         // The caller takes from the cooperative budget, once.
-        ready!(pin!(coop::unconstrained(sleep)).poll(cx));
+        let mut sleep = pin!(coop::unconstrained(sleep));
+        ready!(sleep.as_mut().poll(cx));
         self.arming = Arming::Disarmed;
+        // The sleep keeps the waker of its last poll, and a reset into the past would call it.
+        let _: Poll<()> = sleep.poll(&mut Context::from_waker(Waker::noop()));
         Poll::Ready(Ok(()))
     }
 }

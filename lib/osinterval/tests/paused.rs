@@ -10,9 +10,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use osinterval::{Backend, IntervalGroup, MissedTickBehavior, OsInterval, Precision};
+use osinterval::{
+    Backend, IntervalGroup, IntervalTimer, MissedTickBehavior, OsInterval, Precision, Spin,
+};
+use proptest::prelude::*;
 use test_waker::CountingWaker;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior as TokioBehavior};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -118,7 +121,6 @@ fn assert_same_log(actual: &Log, expected: &Log) {
 
 #[tokio::test(start_paused = true)]
 async fn missed_ticks_match_tokio() {
-    use tokio::time::MissedTickBehavior as TokioBehavior;
     for behavior in [TokioBehavior::Burst, TokioBehavior::Delay, TokioBehavior::Skip] {
         let start = Instant::now() + ms(3);
         let mut reference = tokio::time::interval_at(start, ms(50));
@@ -574,4 +576,95 @@ fn real_clock_needs_no_time_driver() {
         tokio::spawn(async move { interval.tick().await }).await
     });
     assert!(tick.unwrap_err().is_panic());
+}
+
+/// A step in the life of an interval. Times are in microseconds.
+#[derive(Clone, Debug)]
+enum Step {
+    Poll,
+    Reset,
+    ResetImmediately,
+    ResetTo { from_now_us: i64 },
+    Advance { us: u64 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let advance = prop_oneof![(0_u64..9).prop_map(|ms| ms * 1_000), 0_u64..12_000, 0_u64..100_000];
+    prop_oneof![
+        4 => Just(Step::Poll),
+        3 => advance.prop_map(|us| Step::Advance { us }),
+        1 => Just(Step::Reset),
+        1 => Just(Step::ResetImmediately),
+        1 => (-30_000_i64..30_000).prop_map(|from_now_us| Step::ResetTo { from_now_us }),
+    ]
+}
+
+/// Returns an instant from the microseconds since another.
+fn after_us(start: Instant, us: i64) -> Instant {
+    let distance = Duration::from_micros(us.unsigned_abs());
+    if us < 0 { start - distance } else { start + distance }
+}
+
+/// Applies the steps to an interval of tokio and to ours, and compares ticks and wake-ups.
+async fn compare_with_tokio(
+    steps: &[Step],
+    mut reference: tokio::time::Interval,
+    mut interval: OsInterval,
+) {
+    let counts = [Arc::new(CountingWaker::default()), Arc::new(CountingWaker::default())];
+    let [reference_waker, waker] = counts.clone().map(Waker::from);
+    let [reference_cx, cx] = &mut [&reference_waker, &waker].map(Context::from_waker);
+    for step in steps {
+        match *step {
+            Step::Poll => assert_eq!(interval.poll_tick(cx), reference.poll_tick(reference_cx)),
+            Step::Reset => {
+                reference.reset();
+                interval.reset();
+            }
+            Step::ResetImmediately => {
+                reference.reset_immediately();
+                interval.reset_immediately();
+            }
+            Step::ResetTo { from_now_us } => {
+                let deadline = after_us(Instant::now(), from_now_us);
+                reference.reset_at(deadline);
+                interval.reset_at(deadline);
+            }
+            Step::Advance { us } => tokio::time::advance(Duration::from_micros(us)).await,
+        }
+        let [expected, actual] = [&counts[0], &counts[1]].map(|count| count.wake_count());
+        assert_eq!(actual, expected, "wake-ups after {step:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn interval_wakes_match_tokio(
+        steps in proptest::collection::vec(step(), 1..80),
+        period_us in prop_oneof![Just(500_u64), Just(1_000), 1_u64..20_000],
+        first_us in 0_i64..20_000,
+        behavior in prop_oneof![
+            Just(TokioBehavior::Burst),
+            Just(TokioBehavior::Delay),
+            Just(TokioBehavior::Skip)
+        ],
+    ) {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            // The real clock never catches up.
+            tokio::time::advance(HOUR).await;
+            let period = Duration::from_micros(period_us);
+            let own = OsInterval::builder(period).timer(IntervalTimer::Own);
+            let spin = Spin::default().with_floor(ms(1)).with_cap(ms(1)).with_share(1.0);
+            let precise = OsInterval::builder(period).precision(spin);
+            for builder in [OsInterval::builder(period), own, precise] {
+                let start = after_us(Instant::now(), first_us);
+                let builder = builder.start_at(start).missed_tick_behavior(behavior);
+                let mut reference = tokio::time::interval_at(start, period);
+                reference.set_missed_tick_behavior(behavior);
+                compare_with_tokio(&steps, reference, builder.build().unwrap()).await;
+            }
+        });
+    }
 }
