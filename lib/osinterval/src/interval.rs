@@ -314,7 +314,8 @@ impl OsInterval {
     ///
     /// # Panics
     /// Panics if the runtime on which the interval was created is shutting down, as
-    /// `tokio::time::Interval` does.
+    /// `tokio::time::Interval` does. An interval with a timer of its own ([`IntervalTimer::Own`],
+    /// or the precise mode) first delivers the ticks that are due, and panics when it has to wait.
     ///
     /// # Cancel safety
     /// This method is cancel safe. If the future is dropped before it is ready, the next
@@ -375,8 +376,7 @@ impl OsInterval {
     /// others run.
     ///
     /// # Panics
-    /// Panics if the runtime on which the interval was created is shutting down, as
-    /// [`tokio::time::Interval`] does.
+    /// Panics if [`OsInterval::tick`] would.
     ///
     /// # Examples
     /// See [`OsInterval::tick`], which awaits it.

@@ -187,7 +187,8 @@ impl PeriodicInterval {
     /// Waits until at least one period has ended since the last tick.
     ///
     /// # Errors
-    /// Returns an error if the runtime on which the interval was created is shutting down.
+    /// Returns an error if the runtime on which the interval was created is shutting down. Periods
+    /// that have ended may be reported first.
     ///
     /// # Cancel safety
     /// This method is cancel safe. If the future is dropped before it is ready, the next call

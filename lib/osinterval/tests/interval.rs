@@ -330,6 +330,30 @@ async fn late_interval_yields_to_others() {
     assert!(real_now() - started < WATCHDOG);
 }
 
+/// Ticks that are due need neither the timer nor its runtime.
+#[cfg(all(feature = "os-native", unix, not(osinterval_force_fallback)))]
+#[test]
+fn own_timer_outlives_runtime_while_late() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    for builder in [
+        OsInterval::builder(HOUR).timer(IntervalTimer::Own),
+        OsInterval::builder(HOUR).precision(Precision::spin()),
+    ] {
+        let start = real_now() - HOUR * 5 / 2;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut interval = runtime.block_on(async { builder.start_at(start).build().unwrap() });
+        drop(runtime);
+        let cx = &mut Context::from_waker(Waker::noop());
+        for k in 0..3 {
+            assert_eq!(interval.poll_tick(cx), Poll::Ready(start + HOUR * k));
+        }
+        let ticked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            interval.poll_tick(&mut Context::from_waker(Waker::noop()))
+        }));
+        assert!(ticked.is_err(), "no timer would wake it");
+    }
+}
+
 #[tokio::test]
 async fn longest_period_saturates() {
     let mut interval = osinterval::interval(Duration::MAX);
