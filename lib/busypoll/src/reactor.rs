@@ -68,6 +68,10 @@ impl ReadyState {
         self.ready.get()
     }
 
+    pub(crate) fn set_ready(&self) {
+        self.ready.set(true);
+    }
+
     pub(crate) fn clear_ready(&self) {
         self.ready.set(false);
     }
@@ -114,7 +118,7 @@ impl ReadyState {
 
     /// Wakes all waiting tasks. No cell is borrowed while a waker runs.
     fn wake(&self) {
-        self.ready.set(true);
+        self.set_ready();
         let polled = self.poll_waker.borrow_mut().take();
         if let Some(polled) = polled {
             polled.wake();

@@ -332,11 +332,18 @@ fn socket_outlives_runtime() {
         assert_eq!(error.kind(), ErrorKind::NotConnected);
         assert_eq!(stream.readable().await.unwrap_err().kind(), ErrorKind::NotConnected);
         // Operations that need not wait still work.
+        connected.writable().await.unwrap();
         assert_eq!(connected.write(b"z").await.unwrap(), 1);
         while stream.try_read(&mut byte).is_err() {
             yield_now().await;
         }
         assert_eq!(byte, *b"z");
+        // The same is true of one that would have blocked before.
+        assert_eq!(connected.write(b"y").await.unwrap(), 1);
+        while stream.read(&mut byte).await.is_err() {
+            yield_now().await;
+        }
+        assert_eq!(byte, *b"y");
     });
 }
 

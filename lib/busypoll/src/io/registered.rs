@@ -160,7 +160,7 @@ impl<S: Source> Registered<S> {
     /// [`try_io`](Self::try_io), and wait again if it does.
     ///
     /// # Errors
-    /// Returns an error if the runtime has been dropped.
+    /// Returns an error if it would have to wait for an event and the runtime has been dropped.
     pub fn readable(&self) -> Readiness<'_> {
         self.readiness(Direction::Read)
     }
@@ -169,7 +169,7 @@ impl<S: Source> Registered<S> {
     /// [`try_io`](Self::try_io), and wait again if it does.
     ///
     /// # Errors
-    /// Returns an error if the runtime has been dropped.
+    /// Returns an error if it would have to wait for an event and the runtime has been dropped.
     pub fn writable(&self) -> Readiness<'_> {
         self.readiness(Direction::Write)
     }
@@ -200,7 +200,8 @@ impl<S: Source> Registered<S> {
     /// last waker is kept.
     ///
     /// # Errors
-    /// Returns the operation's error, or an error if the runtime has been dropped.
+    /// Returns the operation's error, or an error if it would block and the runtime has been
+    /// dropped.
     pub fn poll_read_io<R>(
         &self,
         cx: &mut Context<'_>,
@@ -213,7 +214,8 @@ impl<S: Source> Registered<S> {
     /// the last waker is kept.
     ///
     /// # Errors
-    /// Returns the operation's error, or an error if the runtime has been dropped.
+    /// Returns the operation's error, or an error if it would block and the runtime has been
+    /// dropped.
     pub fn poll_write_io<R>(
         &self,
         cx: &mut Context<'_>,
@@ -243,6 +245,10 @@ impl<S: Source> Registered<S> {
         mut operation: impl FnMut(&S) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
         let state = self.state(direction);
+        if !state.is_ready() && self.reactor.is_closed() {
+            // No event will report that the source has become ready since, but the operation does.
+            state.set_ready();
+        }
         if state.is_ready() {
             ready!(budget::poll_proceed(cx));
         }
@@ -302,13 +308,13 @@ impl Future for Readiness<'_> {
     type Output = io::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.reactor.is_closed() {
-            return Poll::Ready(Err(runtime_dropped_error()));
-        }
         if self.state.is_ready() {
             ready!(budget::poll_proceed(cx));
             budget::spend();
             return Poll::Ready(Ok(()));
+        }
+        if self.reactor.is_closed() {
+            return Poll::Ready(Err(runtime_dropped_error()));
         }
         let this = &mut *self;
         this.state.register_future_waker(&mut this.ticket, cx.waker());
