@@ -64,10 +64,10 @@ pub struct Steering {
 /// An estimate of when the events of another clock happen.
 #[derive(Clone, Debug)]
 pub(crate) struct Discipline {
-    /// The estimated time of an event, as an instant and the rest, and its number.
+    /// The estimated time of an event, as an instant and the rest, and its number if that is known.
     anchor: Instant,
     fraction_ns: f64,
-    number: u64,
+    number: Option<u64>,
     /// The length of a cycle of the other clock relative to the period, less one.
     stretch: f64,
     deviation_ns: f64,
@@ -87,7 +87,7 @@ impl Discipline {
         Self {
             anchor: event,
             fraction_ns: 0.0,
-            number: number.unwrap_or(0),
+            number,
             stretch: 0.0,
             deviation_ns: 0.0,
             observations: 0,
@@ -98,8 +98,9 @@ impl Discipline {
         }
     }
 
-    /// Corrects the estimate by an event. Without a number, the event is that of the closest cycle.
-    /// An event within half a period of the last one is dropped: it was queued behind that one.
+    /// Corrects the estimate by an event. Without its number, or that of the anchor, the event is
+    /// that of the closest cycle. An event within half a period of the last one is dropped: it was
+    /// queued behind that one.
     pub(crate) fn observe(&mut self, number: Option<u64>, event: Instant, period: Duration) {
         let period_ns = period.as_nanos() as f64;
         if signed_ns(self.last_event, event).abs() < period_ns / 2.0 {
@@ -108,17 +109,17 @@ impl Discipline {
         self.last_event = event;
         let cycle_ns = period_ns * (1.0 + self.stretch);
         let elapsed_ns = signed_ns(self.anchor, event) - self.fraction_ns;
-        let cycles = match number {
-            Some(number) => number.wrapping_sub(self.number) as i64,
-            None => (elapsed_ns / cycle_ns).round() as i64,
-        };
+        let numbered_cycles = number
+            .zip(self.number)
+            .map(|(number, anchor_number)| number.wrapping_sub(anchor_number) as i64);
+        let cycles = numbered_cycles.unwrap_or((elapsed_ns / cycle_ns).round() as i64);
         self.error_ns = elapsed_ns - cycles as f64 * cycle_ns;
         let gate_ns = GATE * self.deviation_ns + GATE_FLOOR_NS;
         let correction_ns = if self.observations > 0 && self.error_ns.abs() <= gate_ns {
             self.ignored = 0;
             self.track(cycles as f64, period)
         } else {
-            if number.is_none() && self.ignored > 0 {
+            if numbered_cycles.is_none() && self.ignored > 0 {
                 // After a jump by half a cycle, two cycles are as close. All errors refer to one.
                 let last_ns = self.ignored_ns[self.ignored - 1];
                 self.error_ns -= ((self.error_ns - last_ns) / cycle_ns).round() * cycle_ns;
@@ -134,7 +135,9 @@ impl Discipline {
         if let Some(anchor) = shift(event, after_ns.floor()) {
             self.anchor = anchor;
             self.fraction_ns = after_ns - after_ns.floor();
-            self.number = self.number.wrapping_add_signed(cycles);
+            let counted =
+                self.number.map(|anchor_number| anchor_number.wrapping_add_signed(cycles));
+            self.number = number.or(counted);
         }
     }
 

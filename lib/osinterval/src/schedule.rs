@@ -38,10 +38,11 @@ impl Schedule {
 
     /// Advances to the next tick as if this one was observed at its deadline.
     pub(crate) fn advance(&mut self) {
-        let next = add_or_far(self.deadline, self.period, self.deadline);
-        self.deadline = match &self.discipline {
-            Some(discipline) => discipline.align(next, self.period),
-            None => next,
+        self.deadline = match (self.deadline.checked_add(self.period), &self.discipline) {
+            (Some(next), Some(discipline)) => discipline.align(next, self.period),
+            (Some(next), None) => next,
+            // A time in the far future is not one of the ticks, so it is not aligned.
+            (None, _) => add_or_far(self.deadline, self.period, self.deadline),
         };
     }
 
@@ -149,7 +150,8 @@ macro_rules! impl_schedule_methods {
 
             /// Like [`Self::steer`], for an event whose number in the sequence of the other clock is
             /// known. The number counts cycles, so events may scatter by more than the period. A
-            /// number that wraps must be extended by the caller.
+            /// number that wraps must be extended by the caller. Events with and without a number
+            /// may be mixed: one without belongs to the tick that is closest.
             pub fn steer_numbered(&mut self, number: u64, event: $instant) {
                 self.schedule.steer(Some(number), event.into());
             }
@@ -391,6 +393,29 @@ mod tests {
         let due = schedule.observe(schedule.deadline);
         assert!((schedule.deadline - due).as_nanos().abs_diff(500_050) <= 1);
         assert!(distance_ns(&schedule).abs() < 1_000);
+    }
+
+    /// The first numbers state no distance, since the earlier events have none.
+    #[test]
+    fn numbers_may_begin_later() {
+        let mut schedule = steered(MissedTickBehavior::Burst);
+        let first = schedule.deadline;
+        for k in 0..500 {
+            let event = first + Duration::from_nanos(1_000_100 * k);
+            schedule.steer(Some(u64::MAX / 3 + k), event);
+            schedule.observe(schedule.deadline);
+            assert!(distance_ns(&schedule).abs() < 1_000, "{k}: {}", distance_ns(&schedule));
+        }
+    }
+
+    #[test]
+    fn unrepresentable_period_moves_deadlines_on() {
+        let mut schedule = steered(MissedTickBehavior::Burst);
+        schedule.period = Duration::MAX;
+        for _ in 0..10 {
+            let due = schedule.observe(schedule.deadline);
+            assert!(schedule.deadline > due);
+        }
     }
 
     #[test]
