@@ -115,7 +115,7 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
 pub use metrics::{Better, Metric, Samples, metrics};
-use metrics::{MAX_WORD, is_metric_line, is_name, is_word};
+use metrics::{check_value, declare_metric, declared_metric, is_metric_line};
 pub use rounds::{
     ENV_ROUNDS, REQUESTS_SCHEMA, ROUNDS_FROM_STDIN, Round, RoundReply, RoundRequest, Rounds,
 };
@@ -144,30 +144,42 @@ pub const TIMES_MONOTONIC: &str = "monotonic";
 pub const ENV_METER: &str = "OSJITTER_METER";
 /// Environment variable with the path of the file to write.
 pub const ENV_OUT: &str = "OSJITTER_OUT";
-/// Maximum length of a line, so that a file without line ends is rejected before it fills the
-/// memory.
+/// Maximum length of a line with its end, so that a file without line ends is rejected before it
+/// fills the memory.
 const MAX_LINE: u64 = 256;
+const LINE_TOO_LONG: &str = "a line has at most 255 bytes";
 
 /// Mark at the beginning of a file that some editors and shells write.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A buffered writer of a series. It is `Send` and `Sync` if the inner writer is. To keep a loop free of I/O, collect the ticks first and write
-/// them afterwards.
+/// A buffered writer of a series, which rejects whatever a reader would reject. It is `Send` and
+/// `Sync` if the inner writer is. To keep a loop free of I/O, collect the ticks first and write them
+/// afterwards.
 #[must_use = "call `finish`, which reports errors; dropping the writer hides them"]
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     inner: BufWriter<W>,
+    /// Whether the first line contains a period, without which there are no ticks.
+    has_period: bool,
+    /// How many numbers each tick has; `None` before the first one.
+    tick_numbers: Option<u8>,
+    has_usage: bool,
+    /// The declared metrics, without their values.
+    metrics: Vec<Metric>,
 }
 
 impl<W: Write> Writer<W> {
     /// Creates a writer and writes the first line of a series of ticks.
     ///
     /// # Errors
-    /// Returns any error of `inner`.
+    /// Returns an error if the period is zero, and any error of `inner`.
     pub fn new(inner: W, period_ns: u64) -> io::Result<Self> {
-        let mut inner = BufWriter::new(inner);
-        writeln!(inner, "{SCHEMA} period_ns={period_ns}")?;
-        Ok(Self { inner })
+        if period_ns == 0 {
+            return Err(invalid_input("invalid period 0: expected at least 1 ns"));
+        }
+        let mut writer = Self::with_period(inner, true);
+        writeln!(writer.inner, "{SCHEMA} period_ns={period_ns}")?;
+        Ok(writer)
     }
 
     /// Creates a writer and writes the first line of a series without ticks.
@@ -175,31 +187,44 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Returns any error of `inner`.
     pub fn without_ticks(inner: W) -> io::Result<Self> {
-        let mut inner = BufWriter::new(inner);
-        writeln!(inner, "{SCHEMA}")?;
-        Ok(Self { inner })
+        let mut writer = Self::with_period(inner, false);
+        writeln!(writer.inner, "{SCHEMA}")?;
+        Ok(writer)
+    }
+
+    fn with_period(inner: W, has_period: bool) -> Self {
+        let inner = BufWriter::new(inner);
+        Self { inner, has_period, tick_numbers: None, has_usage: false, metrics: Vec::new() }
     }
 
     /// Declares a metric. Must be called before its first value.
     ///
     /// # Errors
-    /// Returns an error if the name or unit is not a word of at most 32 printable characters, and
-    /// any error of the inner writer.
+    /// Returns an error if the name or unit is not a word of at most 32 printable characters, if
+    /// the metric is already declared, if there are 64 metrics, if the line would be longer than
+    /// 255 bytes, and any error of the inner writer.
     pub fn declare(&mut self, name: &str, unit: &str, better: Better) -> io::Result<()> {
-        if !(is_name(name) && is_word(unit)) {
-            let what = format!(
-                "invalid metric {name:?} in {unit:?}: expected words of at most {MAX_WORD} characters"
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        }
-        writeln!(self.inner, "metric {name} {unit} {better}")
+        let line = format!("metric {name} {unit} {better}\n");
+        let checked = match line.len() as u64 {
+            ..=MAX_LINE => declare_metric(&mut self.metrics, name, unit, better),
+            _ => Err(LINE_TOO_LONG),
+        };
+        checked.map_err(|what| {
+            invalid_input(format!("invalid metric {name:?} in {unit:?}: {what}"))
+        })?;
+        self.inner.write_all(line.as_bytes())
     }
 
-    /// Writes a value of a declared metric. osjitter rejects values that are not above zero.
+    /// Writes a value of a declared metric.
     ///
     /// # Errors
-    /// Returns any error of the inner writer.
+    /// Returns an error if the metric is not declared or the value is not a number above zero, and
+    /// any error of the inner writer.
     pub fn value(&mut self, name: &str, value: f64) -> io::Result<()> {
+        let checked = declared_metric(&mut self.metrics, name).and_then(|_| check_value(value));
+        checked.map_err(|what| {
+            invalid_input(format!("invalid value {value:?} of metric {name:?}: {what}"))
+        })?;
         // `Debug` uses an exponent for very large and small values, so lines stay short.
         writeln!(self.inner, "{name} {value:?}")
     }
@@ -207,8 +232,10 @@ impl<W: Write> Writer<W> {
     /// Writes the lateness of the next tick: wake-up minus deadline, negative if early.
     ///
     /// # Errors
-    /// Returns any error of the inner writer.
+    /// Returns an error if the series has no period or its ticks have times, and any error of the
+    /// inner writer.
     pub fn push(&mut self, lateness_ns: i64) -> io::Result<()> {
+        self.check_tick(1)?;
         writeln!(self.inner, "{lateness_ns}")
     }
 
@@ -216,26 +243,47 @@ impl<W: Write> Writer<W> {
     /// have one then.
     ///
     /// # Errors
-    /// Returns any error of the inner writer.
+    /// Returns an error if the series has no period or another tick has other numbers, and any
+    /// error of the inner writer.
     pub fn push_at(&mut self, lateness_ns: i64, wake_ns: u64) -> io::Result<()> {
+        self.check_tick(2)?;
         writeln!(self.inner, "{lateness_ns} {wake_ns}")
     }
 
     /// Writes a tick with the time of its wake-up, and the time for which its thread has waited for
-    /// a CPU since the thread started.
+    /// a CPU since the thread started. Every tick must have both then.
     ///
     /// # Errors
-    /// Returns any error of the inner writer.
+    /// Returns an error if the series has no period or another tick has other numbers, and any
+    /// error of the inner writer.
     pub fn push_with(&mut self, lateness_ns: i64, wake_ns: u64, waited_ns: u64) -> io::Result<()> {
+        self.check_tick(3)?;
         writeln!(self.inner, "{lateness_ns} {wake_ns} {waited_ns}")
     }
 
     /// Writes the usage of the process between the first and the last tick.
     ///
     /// # Errors
-    /// Returns any error of the inner writer.
+    /// Returns an error if the usage is already written, and any error of the inner writer.
     pub fn usage(&mut self, usage: &Usage) -> io::Result<()> {
+        if self.has_usage {
+            return Err(invalid_input("invalid second usage: expected one in a series"));
+        }
+        self.has_usage = true;
         writeln!(self.inner, "{usage}")
+    }
+
+    /// Checks that the series can have a tick with this many numbers.
+    fn check_tick(&mut self, numbers: u8) -> io::Result<()> {
+        if !self.has_period {
+            return Err(invalid_input("invalid tick: the series has no period"));
+        }
+        if *self.tick_numbers.get_or_insert(numbers) != numbers {
+            return Err(invalid_input(
+                "invalid tick: expected as many numbers as in the ticks before it",
+            ));
+        }
+        Ok(())
     }
 
     /// Flushes the writer. Dropping it also flushes, but hides errors.
@@ -245,6 +293,10 @@ impl<W: Write> Writer<W> {
     pub fn finish(mut self) -> io::Result<()> {
         self.inner.flush()
     }
+}
+
+fn invalid_input(what: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what.into())
 }
 
 /// The ticks of a series.
@@ -451,11 +503,7 @@ impl<R: Read> Lines<R> {
         self.line.push_str(text.trim_end());
         self.number += 1;
         if self.bytes.len() as u64 == MAX_LINE && !self.bytes.ends_with(b"\n") {
-            return Err(SeriesError::Metric(
-                self.number,
-                self.text(),
-                "a line has at most 255 bytes",
-            ));
+            return Err(SeriesError::Metric(self.number, self.text(), LINE_TOO_LONG));
         }
         Ok(!self.bytes.is_empty())
     }
@@ -561,6 +609,57 @@ mod tests {
                 .to_string()
                 .contains("period_ns")
         );
+    }
+
+    /// Writes a declaration of `x` and then something invalid, and checks that the series stays
+    /// valid.
+    fn check_rejected(write: impl FnOnce(&mut Writer<&mut Vec<u8>>) -> io::Result<()>) {
+        let mut file = Vec::new();
+        let mut out = Writer::new(&mut file, 500).unwrap();
+        out.declare("x", "ns", Better::Lower).unwrap();
+        let error = write(&mut out).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+        out.finish().unwrap();
+        assert!(Reader::read(&file[..]).is_ok() && metrics(&file[..]).is_ok(), "{error}");
+    }
+
+    #[test]
+    fn writer_rejects_what_readers_reject() {
+        for value in [f64::NAN, f64::INFINITY, 0.0, -0.0, -1.0] {
+            check_rejected(|out| out.value("x", value));
+        }
+        for name in ["y", "a b", "x\n5", "", "metric"] {
+            check_rejected(|out| out.value(name, 1.0));
+        }
+        for name in ["x", "x\n5", "5x", "metric", ""] {
+            check_rejected(|out| out.declare(name, "ns", Better::Lower));
+        }
+        check_rejected(|out| out.declare("y", "n s", Better::Lower));
+        let (long, wide) = ("y".repeat(33), "\u{1d4cd}".repeat(32));
+        check_rejected(|out| out.declare(&long, "ns", Better::Lower));
+        check_rejected(|out| out.declare(&wide, &wide, Better::Higher));
+        check_rejected(|out| {
+            (0..64).try_for_each(|i| out.declare(&format!("m{i}"), "ns", Better::Lower))
+        });
+        check_rejected(|out| out.push(1).and_then(|()| out.push_at(2, 5)));
+        check_rejected(|out| out.push_at(1, 5).and_then(|()| out.push_with(2, 5, 5)));
+        check_rejected(|out| out.push_with(1, 5, 5).and_then(|()| out.push(2)));
+        let usage: Usage = "usage process=1 cpu_ns=7".parse().unwrap();
+        check_rejected(|out| out.usage(&usage).and_then(|()| out.usage(&usage)));
+        assert!(Writer::new(Vec::new(), 0).is_err());
+        assert!(Writer::without_ticks(Vec::new()).unwrap().push(5).is_err());
+    }
+
+    #[test]
+    fn names_begin_with_any_letter() {
+        let mut file = Vec::new();
+        let mut out = Writer::new(&mut file, 500).unwrap();
+        out.declare("\u{e9}tat", "\u{b5}s", Better::Lower).unwrap();
+        out.value("\u{e9}tat", 12.5).unwrap();
+        out.push(7).unwrap();
+        out.finish().unwrap();
+        assert_eq!(Reader::read(&file[..]).unwrap().lateness_ns, [7]);
+        assert_eq!(metrics(&file[..]).unwrap()[0].samples.count(), 1);
     }
 
     proptest! {

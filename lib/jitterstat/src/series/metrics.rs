@@ -10,7 +10,7 @@ use crate::stats::quantile::nearest_rank_of_counts;
 /// Maximum number of metrics.
 const MAX_METRICS: usize = 64;
 /// Maximum length of the name or unit of a metric, in characters.
-pub(super) const MAX_WORD: usize = 32;
+const MAX_WORD: usize = 32;
 
 /// The better direction of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Samples {
 
 /// Returns whether a line that is not a tick may be the declaration or a value of a metric.
 pub(super) fn is_metric_line(line: &str) -> bool {
-    line.starts_with(|c: char| c.is_ascii_alphabetic()) && line.contains(' ')
+    line.starts_with(char::is_alphabetic) && line.contains(' ')
 }
 
 /// Reads the metrics of a series in the order of their declarations. Ticks and the usage are ignored.
@@ -113,16 +113,18 @@ pub fn metrics(from: impl Read) -> Result<Vec<Metric>, SeriesError> {
 fn add_metric_line(metrics: &mut Vec<Metric>, line: &str) -> Result<(), &'static str> {
     let words: Vec<&str> = line.split_ascii_whitespace().take(5).collect();
     match words[..] {
-        ["metric", name, unit, better] => declare_metric(metrics, name, unit, better),
+        ["metric", name, unit, better] => {
+            let better = match better {
+                "lower" => Better::Lower,
+                "higher" => Better::Higher,
+                _ => return Err("the last word must be lower or higher, which is better"),
+            };
+            declare_metric(metrics, name, unit, better)
+        }
         [name, value] => {
-            let metric = metrics
-                .iter_mut()
-                .find(|metric| metric.name == name)
-                .ok_or("a metric is declared before its values: metric NAME UNIT lower|higher")?;
+            let metric = declared_metric(metrics, name)?;
             let value: f64 = value.parse().map_err(|_| "a value must be a decimal number")?;
-            if !(value.is_finite() && value > 0.0) {
-                return Err("a value must be a number above zero");
-            }
+            check_value(value)?;
             metric.samples.add(value);
             Ok(())
         }
@@ -130,17 +132,13 @@ fn add_metric_line(metrics: &mut Vec<Metric>, line: &str) -> Result<(), &'static
     }
 }
 
-fn declare_metric(
+/// Adds a metric without values, or returns what is wrong with it.
+pub(super) fn declare_metric(
     metrics: &mut Vec<Metric>,
     name: &str,
     unit: &str,
-    better: &str,
+    better: Better,
 ) -> Result<(), &'static str> {
-    let better = match better {
-        "lower" => Better::Lower,
-        "higher" => Better::Higher,
-        _ => return Err("the last word must be lower or higher, which is better"),
-    };
     if !is_name(name) || !is_word(unit) {
         return Err(
             "a name and a unit are words of at most 32 characters, a name begins with a letter",
@@ -154,13 +152,32 @@ fn declare_metric(
     Ok(())
 }
 
-pub(super) fn is_word(text: &str) -> bool {
+/// Returns the metric with a name.
+pub(super) fn declared_metric<'a>(
+    metrics: &'a mut [Metric],
+    name: &str,
+) -> Result<&'a mut Metric, &'static str> {
+    metrics
+        .iter_mut()
+        .find(|metric| metric.name == name)
+        .ok_or("a metric is declared before its values: metric NAME UNIT lower|higher")
+}
+
+pub(super) fn check_value(value: f64) -> Result<(), &'static str> {
+    if value.is_finite() && value > 0.0 {
+        Ok(())
+    } else {
+        Err("a value must be a number above zero")
+    }
+}
+
+fn is_word(text: &str) -> bool {
     (1..=MAX_WORD).contains(&text.chars().count())
         && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-pub(super) fn is_name(text: &str) -> bool {
-    is_word(text) && text.starts_with(|c: char| c.is_alphabetic()) && text != "metric"
+fn is_name(text: &str) -> bool {
+    is_word(text) && text.starts_with(char::is_alphabetic) && text != "metric"
 }
 
 #[cfg(test)]

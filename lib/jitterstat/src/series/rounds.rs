@@ -105,7 +105,7 @@ impl Round {
     /// Creates the file of the round, with the first line of a series of ticks.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be created or written.
+    /// Returns an error if the period is zero, or if the file cannot be created or written.
     pub fn create_series(&self, period_ns: u64) -> io::Result<Writer<File>> {
         Writer::new(File::create(&self.out)?, period_ns)
     }
