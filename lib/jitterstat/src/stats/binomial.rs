@@ -1,5 +1,11 @@
 //! The exact interval of a share (Clopper and Pearson, Biometrika 26, 1934). In contrast to
 //! resampling, it accounts for events that have not happened yet.
+//!
+//! Above a billion trials, sums of probabilities would take long and lose their digits. The bounds
+//! are then approximated, to a ten-thousandth of their distance from the observed share: by those
+//! of a Poisson number if one of the two outcomes is rare, and otherwise by formula 26.5.22 of
+//! Abramowitz and Stegun ("Handbook of Mathematical Functions", 1964) for the percentage points of
+//! the beta distribution.
 
 use std::f64::consts::PI;
 
@@ -42,16 +48,72 @@ pub fn lower_bound(k: u64, n: u64, confidence: f64) -> f64 {
     }
 }
 
+/// Maximum number of trials whose probabilities are added up.
+const MAX_SUMMED_TRIALS: u64 = 1_000_000_000;
+/// Number of events, and of trials without one, up to which their number is a Poisson number if
+/// there are more trials than that.
+const MAX_RARE_EVENTS: u64 = 100_000;
+
 /// Returns the share of events at which at most `k` of `n` have the probability `wanted`; `k` is
 /// less than `n`.
 fn share_with(k: u64, n: u64, wanted: f64) -> f64 {
+    let others = n - k - 1;
+    if n <= MAX_SUMMED_TRIALS {
+        summed_share(k, n, wanted)
+    } else if k.min(others) > MAX_RARE_EVENTS {
+        approximate_share(k, n, wanted)
+    } else if k < others {
+        // The bound of the number of rare events does not depend on the number of trials.
+        let bound = summed_share(k, MAX_SUMMED_TRIALS, wanted) * MAX_SUMMED_TRIALS as f64;
+        bound / n as f64
+    } else {
+        1.0 - share_with(others, n, 1.0 - wanted)
+    }
+}
+
+/// Computes the share of [`share_with`] from sums of probabilities.
+fn summed_share(k: u64, n: u64, wanted: f64) -> f64 {
     let ln_ways = ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k);
     let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..50 {
+    for _ in 0..60 {
         let middle = f64::midpoint(low, high);
         if at_most(k, n, middle, ln_ways) > wanted { low = middle } else { high = middle }
     }
     f64::midpoint(low, high)
+}
+
+/// Approximates the share of [`share_with`] for large `k` and `n - k`.
+fn approximate_share(k: u64, n: u64, wanted: f64) -> f64 {
+    // The share is a quantile of the beta distribution with these parameters.
+    let (a, b) = (k as f64 + 1.0, (n - k) as f64);
+    let y = normal_quantile(wanted);
+    let (inverse_a, inverse_b) = (1.0 / (2.0 * a - 1.0), 1.0 / (2.0 * b - 1.0));
+    let h = 2.0 / (inverse_a + inverse_b);
+    let lambda = (y * y - 3.0) / 6.0;
+    let w = y * (h + lambda).sqrt() / h
+        - (inverse_b - inverse_a) * (lambda + 5.0 / 6.0 - 2.0 / (3.0 * h));
+    a / (a + b * (2.0 * w).exp())
+}
+
+/// Returns the number below which a standard normal number is with this probability.
+fn normal_quantile(probability: f64) -> f64 {
+    let (mut low, mut high) = (-8.0, 8.0);
+    for _ in 0..50 {
+        let middle = f64::midpoint(low, high);
+        if normal_cdf(middle) < probability { low = middle } else { high = middle }
+    }
+    f64::midpoint(low, high)
+}
+
+/// Returns the probability that a standard normal number is below `z`, by the series 26.2.11 of
+/// Abramowitz and Stegun.
+fn normal_cdf(z: f64) -> f64 {
+    let (mut term, mut sum) = (z, z);
+    for i in 1..200 {
+        term *= z * z / f64::from(2 * i + 1);
+        sum += term;
+    }
+    0.5 + sum * (-z * z / 2.0).exp() / (2.0 * PI).sqrt()
 }
 
 /// Returns P(Bin(n, p) ≤ k), given the logarithm of the number of ways to choose `k` of `n`.
@@ -148,6 +210,51 @@ mod tests {
         }
         assert_eq!((upper_bound(4, 4, 0.9), lower_bound(0, 4, 0.9)), (1.0, 0.0));
         assert_eq!((upper_bound(0, 0, 0.9), lower_bound(0, 0, 0.9)), (1.0, 0.0));
+    }
+
+    #[test]
+    fn normal_quantiles_match_published_tables() {
+        for (probability, z) in
+            [(0.5, 0.0), (0.975, 1.959_963_985), (0.01, -2.326_347_874), (1e-6, -4.753_424_309)]
+        {
+            let found = normal_quantile(probability);
+            assert!((found - z).abs() < 1e-8, "{probability}: {found}");
+        }
+    }
+
+    /// Up to a billion trials, both methods are available.
+    #[test]
+    fn approximations_match_the_sums() {
+        let n = MAX_SUMMED_TRIALS;
+        for wanted in [0.025, 0.95, 0.999_5] {
+            let check = |k: u64, n: u64, found: f64| {
+                let (summed, share) = (summed_share(k, n, wanted), k as f64 / n as f64);
+                let relative = (found - summed) / (summed - share);
+                assert!(relative.abs() < 1e-4, "{k} of {n}, {wanted}: {found} {summed}");
+            };
+            for k in [MAX_RARE_EVENTS, n / 1_000, n / 3, n - n / 1_000] {
+                check(k, n, approximate_share(k, n, wanted));
+            }
+            // A number of rare events in a tenth of the trials.
+            for k in [0, 1, 40, MAX_RARE_EVENTS / 100] {
+                check(k, n / 10, summed_share(k, n, wanted) * 10.0);
+            }
+        }
+    }
+
+    #[test]
+    fn largest_counts_have_bounds() {
+        for n in [1_u64 << 44, u64::MAX] {
+            let distance = 1.96 / (4.0 * n as f64).sqrt();
+            let half = share_interval(n / 2, n, 0.95).map(|bound| (bound - 0.5) / distance);
+            assert!((half.lower + 1.0).abs() < 1e-4 && (half.upper - 1.0).abs() < 1e-4, "{half:?}");
+            // The bounds of one event, by a table of the Poisson distribution, and of all but one.
+            let one = share_interval(1, n, 0.95).map(|bound| bound * n as f64);
+            assert!((one.lower - 0.0253).abs() < 1e-4 && (one.upper - 5.5716).abs() < 1e-3);
+            let most = share_interval(n - 1, n, 0.95);
+            assert!(most.lower >= 1.0 - 5.572 / n as f64 - f64::EPSILON && most.upper <= 1.0);
+            assert_eq!(share_interval(n, n, 0.95).upper, 1.0);
+        }
     }
 
     #[test]

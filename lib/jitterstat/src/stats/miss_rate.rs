@@ -96,8 +96,8 @@ impl MissRate {
         Self {
             groups,
             rounds: rounds.len() as u64,
-            ticks: rounds.iter().map(|round| round.ticks).sum(),
-            missed: misses.iter().sum(),
+            ticks: saturating_sum(rounds.iter().map(|round| round.ticks)),
+            missed: saturating_sum(misses),
             max_ticks: rounds.iter().map(|round| round.ticks).max().unwrap_or(0),
             max_burst,
         }
@@ -147,10 +147,10 @@ impl MissRate {
     #[must_use]
     pub fn upper_bound(&self, confidence: f64) -> f64 {
         let unseen = binomial::upper_bound(0, self.rounds, confidence);
-        let mut seen = 0;
+        let mut seen = 0_u64;
         let (mut bound, mut previous) = (0.0, unseen);
         for group in &self.groups {
-            seen += group.rounds;
+            seen = seen.saturating_add(group.rounds);
             let next = binomial::upper_bound(seen, self.rounds, confidence);
             bound += (next - previous) * group.missed;
             previous = next;
@@ -168,10 +168,10 @@ impl MissRate {
     /// confidence; 0 without a miss.
     #[must_use]
     pub fn lower_bound(&self, confidence: f64) -> f64 {
-        let mut seen = 0;
+        let mut seen = 0_u64;
         let (mut bound, mut previous) = (0.0, 0.0);
         for group in &self.groups {
-            seen += group.rounds;
+            seen = seen.saturating_add(group.rounds);
             let next = binomial::lower_bound(seen, self.rounds, confidence);
             bound += (next - previous) * group.missed;
             previous = next;
@@ -228,7 +228,7 @@ impl MissRate {
         let size = self.groups.len().div_ceil(MAX_PLANNED_GROUPS).max(1);
         let mut groups = Vec::new();
         for neighbours in self.groups.chunks(size) {
-            let rounds: u64 = neighbours.iter().map(|group| group.rounds).sum();
+            let rounds = saturating_sum(neighbours.iter().map(|group| group.rounds));
             let misses = neighbours.iter().map(|group| group.missed * group.rounds as f64);
             let missed = misses.sum::<f64>() / rounds as f64;
             groups.push(MissGroup { missed, rounds: scale(rounds) });
@@ -241,6 +241,11 @@ impl MissRate {
             ..*self
         }
     }
+}
+
+/// Adds up counts, to `u64::MAX` at most.
+fn saturating_sum(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
 }
 
 /// Returns the minimum number of rounds of `round_ticks` ticks that show, without a miss, that the

@@ -230,6 +230,23 @@ fn bounds_without_ticks_are_open() {
 }
 
 #[test]
+fn largest_counts_have_bounds() {
+    let half = RoundMisses { ticks: u64::MAX, missed: u64::MAX / 2 };
+    let rounds = [RoundMisses { ticks: u64::MAX, missed: u64::MAX }, half];
+    for rate in [
+        MissRate::from_rounds(&rounds, None),
+        MissRate::from_rounds(&rounds, Some(u64::MAX)),
+        MissRate::from_totals(half, 1),
+        MissRate::from_totals(half, u64::MAX),
+    ] {
+        let share = rate.share().unwrap();
+        let (lower, upper) = (rate.lower_bound(LOWER), rate.upper_bound(UPPER));
+        assert!(lower <= share && share <= upper && upper <= 1.0, "{lower} {share} {upper}");
+        let _ = rate.factor_to_decide(0.9, UPPER, LOWER);
+    }
+}
+
+#[test]
 fn factor_leads_to_a_decision() {
     // Without a miss, the factor is that of the planned rounds.
     let factor = run_in_time(100, Some(4)).factor_to_decide(1e-4, UPPER, LOWER).unwrap();
