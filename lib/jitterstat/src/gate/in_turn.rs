@@ -177,7 +177,7 @@ impl InTurn {
     pub(super) fn judge_pairs(&self, mut measure: impl FnMut() -> Sides<f64>) -> JudgedInTurn {
         let alpha = alpha_share(ALPHA, 1, self.looks.len());
         let last = self.last_look();
-        let mut values = Vec::with_capacity(last);
+        let mut values = Vec::new();
         loop {
             let Sides { base, candidate } = measure();
             values.push(Sides { base: base * self.ratio, candidate });
@@ -346,6 +346,8 @@ mod tests {
         // Equal to the last digit.
         let judged = test.run(|| 5.0, || 5.0);
         assert_eq!((judged.outcome, judged.ratio), (Outcome::Pass, Some(1.0)));
+        let judged = test.clone().max_pairs(usize::MAX).run(|| 5.0, || 10.0);
+        assert_eq!((judged.outcome, judged.pairs), (Outcome::Regressed, 50), "{judged}");
         let judged = test.max_pairs(1).run(|| 5.0, || 10.0);
         assert_eq!((judged.outcome, judged.pairs), (Outcome::Regressed, 24), "{judged}");
         assert!(std::panic::catch_unwind(|| judged.assert_no_regression()).is_err());

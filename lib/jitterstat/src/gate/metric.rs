@@ -56,7 +56,7 @@ impl MetricRule {
 /// Returns the alpha of one metric at one look, if every metric is judged at every look.
 #[must_use]
 pub fn alpha_share(alpha: f64, metrics: usize, looks: usize) -> f64 {
-    alpha / (metrics * looks).max(1) as f64
+    alpha / (metrics as f64 * looks as f64).max(1.0)
 }
 
 /// Returns the numbers of pairs at which a gate judges `metrics` metrics of runs, with at most
@@ -116,6 +116,7 @@ mod tests {
         assert_eq!(run_looks(1, 30), [24, 30]);
         assert_eq!(run_looks(1, 12), [12]);
         assert_eq!(run_looks(3_000_000, 100), [50, 100]);
+        assert_eq!(run_looks(usize::MAX, 100), [50, 100]);
         // The strictest interval of the first look is finite for any number of metrics.
         for metrics in [1, 2, 14, 100, 1_000] {
             let looks = run_looks(metrics, 400);

@@ -96,7 +96,8 @@ impl CallComparison {
     }
 
     /// Sets the duration after which the comparison ends even if undecided: 10 s unless set. Looks
-    /// are taken after an eighth, a quarter and half of it, and at the end.
+    /// are taken after an eighth, a quarter and half of it, and at the end. With [`Duration::MAX`],
+    /// the first look is never reached.
     ///
     /// Functions so slow that 400 pairs do not fit are measured in fewer pairs, but in at least 24.
     #[must_use]
@@ -141,12 +142,12 @@ impl CallComparison {
         let mut pairs = CallPairs::new(self.seed, clock, a, b);
         let test = self.test.clone().max_pairs(self.max_pairs(pairs.round_time()));
         let first_pair = pairs.now();
-        let remaining = (started + self.max_time).saturating_sub(first_pair);
+        let remaining = started.saturating_add(self.max_time).saturating_sub(first_pair);
         let pair_time = remaining.div_f64(test.last_look() as f64);
         let mut pair_end = first_pair;
         test.judge_pairs(|| {
             // After a stall, pairs are shorter until the schedule is met.
-            pair_end += pair_time;
+            pair_end = pair_end.saturating_add(pair_time);
             let duration = pair_end.saturating_sub(pairs.now());
             pairs.measure(duration)
         })

@@ -126,7 +126,8 @@ impl<'a> CallPairs<'a> {
             }
             // Both sides have the same number of batches, and the end of a pair does not depend on
             // which of them was slow.
-            if self.now().saturating_sub(started) + self.round_time / 2 >= duration {
+            let elapsed = self.now().saturating_sub(started);
+            if elapsed.saturating_add(self.round_time / 2) >= duration {
                 return batches.map(median);
             }
         }

@@ -171,3 +171,12 @@ fn clock_that_stops_is_rejected() {
     let text = panic.downcast::<String>().unwrap();
     assert!(text.contains("the clock does not advance"), "{text}");
 }
+
+#[test]
+fn longest_max_time_is_accepted() {
+    let now = Cell::new(Duration::from_secs(1));
+    let call = || now.set(now.get() + Duration::MAX / 100_000);
+    let comparison = CallComparison::new(0.05).max_time(Duration::MAX);
+    let judged = comparison.run(|| now.get(), call, call);
+    assert_eq!((judged.outcome, judged.pairs), (Outcome::Pass, 50), "{judged}");
+}
