@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::layout::{
     BinsLayout, FormatError, Layout, MAX_NAME_BYTES, MAX_PROGRAM_BYTES, UNKNOWN_WORK, at,
-    bin_start, read_text,
+    bin_index, bin_start, read_text,
 };
 use crate::publication::RawSnapshot;
 
@@ -184,7 +184,9 @@ impl Snapshot {
     pub fn since(&self, earlier: &Self) -> Option<Self> {
         let is_same_meter = (&self.name, self.pid, self.registered)
             == (&earlier.name, earlier.pid, earlier.registered);
-        if !is_same_meter {
+        let has_same_bins =
+            self.lateness.has_bins_of(&earlier.lateness) && self.work.has_bins_of(&earlier.work);
+        if !(is_same_meter && has_same_bins) {
             return None;
         }
         let last_known = earlier.late.last().map_or(0, |late| late.number);
@@ -289,14 +291,37 @@ impl Histogram {
             .map(|&(bin, count)| (bin_start(self.bits, bin as usize), self.bin_end(bin), count))
     }
 
-    /// Returns the histogram of the values of both.
+    /// Returns the histogram of the values of both. If their bins differ, the result has the wider
+    /// ones, and its last bin, which has no end, begins at the lower start of their last bins.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
-        let (last, max_ns) = (self.last.max(other.last), self.max_ns.max(other.max_ns));
-        let mut bins: Vec<(u32, u64)> = self.bins.iter().chain(&other.bins).copied().collect();
+        // An empty histogram may have the bins of no meter.
+        if self.bins.is_empty() {
+            return other.clone();
+        } else if other.bins.is_empty() {
+            return self.clone();
+        }
+        let bits = self.bits.min(other.bits);
+        let last = self.bin_of_width(bits, self.last).min(other.bin_of_width(bits, other.last));
+        let mut bins = Vec::with_capacity(self.bins.len() + other.bins.len());
+        for histogram in [self, other] {
+            for &(bin, count) in &histogram.bins {
+                bins.push((histogram.bin_of_width(bits, bin).min(last), count));
+            }
+        }
         bins.sort_unstable_by_key(|(bin, _)| *bin);
         bins.dedup_by(merge_equal_bins);
-        Self { bits: self.bits.max(other.bits), bins, max_ns, last }
+        Self { bits, bins, max_ns: self.max_ns.max(other.max_ns), last }
+    }
+
+    /// Returns the bin of a layout with `bits`, which is not narrower, that contains a bin.
+    fn bin_of_width(&self, bits: u32, bin: u32) -> u32 {
+        bin_index(bits, bin_start(self.bits, bin as usize)) as u32
+    }
+
+    /// Returns whether two histograms have the same bins.
+    fn has_bins_of(&self, other: &Self) -> bool {
+        (self.bits, self.last) == (other.bits, other.last)
     }
 
     /// Returns the largest value of a bin.
@@ -327,4 +352,62 @@ fn merge_equal_bins(bin: &mut (u32, u64), kept: &mut (u32, u64)) -> bool {
         kept.1 = kept.1.saturating_add(bin.1);
     }
     is_same_bin
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Returns the histogram of these values in the first `bins` bins of a layout.
+    fn histogram(bits: u32, bins: usize, values: &[u64]) -> Histogram {
+        let mut counts = vec![0; bins];
+        for &value in values {
+            counts[bin_index(bits, value).min(bins - 1)] += 1;
+        }
+        let max_ns = values.iter().copied().max().unwrap_or(0);
+        Histogram::from_words(&counts, bits, BinsLayout { first: 0, bins }, max_ns)
+    }
+
+    fn quantile_ns(histogram: &Histogram, q: f64) -> u64 {
+        histogram.quantile(q).unwrap().as_nanos() as u64
+    }
+
+    #[test]
+    fn different_layouts_add_up() {
+        let values = [10_000_000; 100];
+        let meters = [(7, 3_968), (5, 1_024), (7, 1_000)];
+        let histograms = meters.map(|(bits, bins)| histogram(bits, bins, &values));
+        for a in &histograms {
+            for b in &histograms {
+                let sum = a.plus(b);
+                assert_eq!((sum.count(), sum.max()), (200, Some(Duration::from_millis(10))));
+                assert_eq!([0.25, 0.5, 0.75].map(|q| quantile_ns(&sum, q)), [10_000_000; 3]);
+            }
+            let empty = Histogram::default();
+            assert_eq!((a.plus(&empty), empty.plus(a)), (a.clone(), a.clone()));
+        }
+    }
+
+    fn parts() -> impl Strategy<Value = (u32, usize, Vec<u64>)> {
+        let value = (any::<u64>(), 0_u32..64).prop_map(|(ns, shift)| ns >> shift);
+        (1_u32..=10, 1_usize..4_000, prop::collection::vec(value, 1..20))
+    }
+
+    proptest! {
+        #[test]
+        fn sums_cover_all_values((a_bits, a_bins, a) in parts(), (b_bits, b_bins, b) in parts()) {
+            let sum = histogram(a_bits, a_bins, &a).plus(&histogram(b_bits, b_bins, &b));
+            let mut values = [a, b].concat();
+            values.sort_unstable();
+            let mut bins = sum.bins().flat_map(|(start, end, n)| (0..n).map(move |_| (start, end)));
+            for value in &values {
+                let (start, end) = bins.next().unwrap();
+                prop_assert!(start <= *value && *value <= end, "{start} {value} {end}");
+            }
+            prop_assert!(bins.next().is_none() && sum.bins.is_sorted_by(|a, b| a.0 < b.0));
+            prop_assert_eq!(quantile_ns(&sum, 1.0), values[values.len() - 1]);
+        }
+    }
 }
