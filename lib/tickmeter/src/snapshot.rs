@@ -102,6 +102,10 @@ pub struct LateTick {
     pub overrun: Duration,
 }
 
+/// Rounding margin of a rank: a quantile such as 0.55 has no exact binary form. The same as in
+/// `jitterstat::stats::quantile`.
+const RANK_MARGIN: f64 = 1e-6;
+
 /// Counts of values in log-linear bins, which are at most 0.8 % of their values wide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -266,7 +270,7 @@ impl Histogram {
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<Duration> {
         assert!((0.0..=1.0).contains(&q), "invalid quantile {q}: expected 0 to 1");
-        let rank = ((q * self.count() as f64).ceil() as u64).max(1);
+        let rank = ((q * self.count() as f64 - RANK_MARGIN).ceil() as u64).max(1);
         let bin = self.bin_at_rank(rank)?;
         Some(Duration::from_nanos(self.bin_end(bin).min(self.max_ns)))
     }
@@ -388,6 +392,16 @@ mod tests {
             let empty = Histogram::default();
             assert_eq!((a.plus(&empty), empty.plus(a)), (a.clone(), a.clone()));
         }
+    }
+
+    #[test]
+    fn ranks_are_those_of_jitterstat() {
+        let values: Vec<u64> = (1..=100).collect();
+        let histogram = histogram(7, 3_968, &values);
+        for percent in 1..=100 {
+            assert_eq!(quantile_ns(&histogram, percent as f64 / 100.0), percent);
+        }
+        assert_eq!(quantile_ns(&histogram, 0.0), 1);
     }
 
     fn parts() -> impl Strategy<Value = (u32, usize, Vec<u64>)> {

@@ -1,5 +1,7 @@
 //! The percentile axis in nines: each step to the right divides the number of later ticks by ten.
 
+use jitterstat::stats::quantile::rank;
+
 /// Length of the longest axis, with more nines than any number of samples has.
 const MAX_NINES: f64 = 20.0;
 
@@ -83,7 +85,7 @@ pub fn curve_by_rank(n: u64, known: u64, at_rank: impl Fn(u64) -> Option<i64>) -
     for i in 0..=CURVE_STEPS {
         let x = end * i as f64 / CURVE_STEPS as f64;
         let q = 1.0 - 10_f64.powf(-x);
-        let rank = ((q * n as f64).ceil() as u64).clamp(1, known);
+        let rank = (rank(usize::try_from(n).unwrap_or(usize::MAX), q) as u64).min(known);
         curve.push((x, at_rank(rank).unwrap_or(min)));
     }
     curve[CURVE_STEPS].1 = max;
@@ -132,6 +134,14 @@ mod tests {
             let end = curve[CURVE_STEPS].0;
             assert!(end.is_finite() && marks(end, 800).len() < 30, "{n}");
         }
+    }
+
+    /// Two thirds have no exact binary form.
+    #[test]
+    fn curve_has_nearest_ranks() {
+        let curve = curve_by_rank(9, 8, |rank| Some(rank as i64));
+        assert!((curve[200].0 - 3_f64.log10()).abs() < 1e-12);
+        assert_eq!(curve[200].1, 6);
     }
 
     #[test]
