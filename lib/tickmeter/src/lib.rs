@@ -71,9 +71,9 @@
 //! contains the reason. The file needs one page of memory until the first tick, which allocates the
 //! rest. If the file system is full by then, the meter removes its file and becomes private.
 //!
-//! The file is removed when the meter is dropped. Files of killed processes are removed by
-//! [`read::sweep`], which `osjitter top` and `osjitter monitor` call, and by each registration, which
-//! examines a few files.
+//! The file is removed when the meter is dropped. A forked child that drops its copy of a meter leaves the file to its parent. Files of killed
+//! processes are removed by [`read::sweep`], which `osjitter top` and `osjitter monitor` call, and by
+//! each registration, which examines a few files.
 //!
 //! Never truncate a file while its service runs: the next tick would end the service by a signal
 //! (`SIGBUS`). The mode keeps its owner from doing so by mistake, and other users from doing so at all.

@@ -51,7 +51,7 @@ static REGISTERED: AtomicU64 = AtomicU64::new(0);
 /// ```
 ///
 /// The meter's file is removed when the meter is dropped. A process that forks shares the memory
-/// with its child: register after the fork.
+/// with its child: register after the fork. If the child drops its copy of a meter, the file stays.
 ///
 /// # Precision
 /// A lateness is accurate to [`Snapshot::clock_error`](crate::Snapshot::clock_error), some hundreds

@@ -59,6 +59,8 @@ pub(crate) struct SeriesWriter {
     kept: usize,
     period_ns: u64,
     state: State,
+    /// The process that is measured.
+    process: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +124,7 @@ impl SeriesWriter {
             kept: 0,
             period_ns: 0,
             state: State::Recording,
+            process: std::process::id(),
         }
     }
 
@@ -383,8 +386,12 @@ fn exit(code: i32) -> ! {
 
 impl Drop for SeriesWriter {
     /// Writes what there is if the loop ends early; osjitter reports how much is missing. A meter
-    /// that never ticked leaves the file to the other meters.
+    /// that never ticked leaves the file to the other meters, as does the copy of a forked child to
+    /// the parent.
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
         match self.state {
             State::Recording if self.kept == 0 => self.candidates.lock().remove(self.candidate),
             State::Recording => self.finish(),

@@ -102,6 +102,8 @@ const MAX_THRESHOLD: Duration = Duration::from_secs(3_600);
 pub struct OverdueWatch {
     has_ended: Arc<AtomicBool>,
     watcher: Option<JoinHandle<()>>,
+    /// The process of the watcher's thread.
+    process: u32,
 }
 
 /// An error of [`OverdueWatch::start`].
@@ -194,17 +196,19 @@ impl OverdueWatch {
             }
             set_watcher(None);
         });
-        Ok(Self { has_ended, watcher: Some(spawned.map_err(WatchError::Os)?) })
+        let watcher = Some(spawned.map_err(WatchError::Os)?);
+        Ok(Self { has_ended, watcher, process: std::process::id() })
     }
 }
 
 impl Drop for OverdueWatch {
     /// Ends the watch. Waits until a report that has begun is complete, unless that report itself drops
-    /// the watch.
+    /// the watch. A forked child, which has no thread of the watch, does not wait.
     fn drop(&mut self) {
         self.has_ended.store(true, Ordering::Release);
         if let Some(watcher) = self.watcher.take()
             && watcher.thread().id() != thread::current().id()
+            && self.process == std::process::id()
         {
             watcher.thread().unpark();
             // A panic of `on_overdue` was already reported.

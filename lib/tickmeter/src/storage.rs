@@ -126,11 +126,14 @@ mod shared {
         directories
     }
 
-    /// The file of a meter. It is removed when this is dropped.
+    /// The file of a meter. It is removed when this is dropped, but not by a forked child, whose copy
+    /// belongs to the parent.
     #[derive(Debug)]
     pub(crate) struct MeterFile {
         directory: Arc<Directory>,
         name: OsString,
+        /// The process that created the file.
+        process: u32,
     }
 
     impl MeterFile {
@@ -141,8 +144,10 @@ mod shared {
 
     impl Drop for MeterFile {
         fn drop(&mut self) {
-            // If this fails, the next sweep of the directory removes the file.
-            let _ = self.directory.remove(&self.name);
+            if self.process == std::process::id() {
+                // If this fails, the next sweep of the directory removes the file.
+                let _ = self.directory.remove(&self.name);
+            }
         }
     }
 
@@ -197,7 +202,9 @@ mod shared {
         });
         match created {
             Ok(mapping) => {
-                Ok(CreatedMeter { file: MeterFile { directory, name: final_name }, mapping })
+                let process = std::process::id();
+                let file = MeterFile { directory, name: final_name, process };
+                Ok(CreatedMeter { file, mapping })
             }
             Err(error) => {
                 let _ = directory.remove(&unfinished);
