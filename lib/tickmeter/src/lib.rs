@@ -71,7 +71,8 @@
 //! contains the reason. The file needs one page of memory until the first tick, which allocates the
 //! rest. If the file system is full by then, the meter removes its file and becomes private.
 //!
-//! The file is removed when the meter is dropped. A forked child that drops its copy of a meter leaves the file to its parent. Files of killed
+//! The file is removed when the meter is dropped, and when a measurement by osjitter ends the process.
+//! A forked child that drops its copy of a meter leaves the file to its parent. Files of killed
 //! processes are removed by [`read::sweep`], which `osjitter top` and `osjitter monitor` call, and by
 //! each registration, which examines a few files.
 //!

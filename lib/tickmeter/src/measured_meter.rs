@@ -5,6 +5,7 @@
 //! to be registered.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of meters that a message lists.
@@ -22,6 +23,7 @@ impl CandidateList {
         Self(Mutex::new(Candidates {
             meters: Vec::new(),
             next_id: 0,
+            files: Vec::new(),
             has_written: false,
             has_failed: false,
         }))
@@ -62,6 +64,8 @@ struct Candidate {
 pub(crate) struct Candidates {
     meters: Vec<Candidate>,
     next_id: u64,
+    /// The files of all meters. Some of them may already be removed.
+    pub(crate) files: Vec<PathBuf>,
     /// Whether a meter has written the file.
     pub(crate) has_written: bool,
     /// Whether a failure was reported, after which no meter writes the file.

@@ -155,6 +155,9 @@ impl Meter {
         let number = REGISTERED.fetch_add(1, Ordering::Relaxed);
         let file = format!("{}-{:x}-{number}", std::process::id(), header[at::REGISTERED]);
         let Memory { file, page, place } = Memory::create(&file, &header);
+        if let (Some(series), Place::Mapped(path)) = (&series, &place) {
+            series.add_meter_file(path);
+        }
         let page = Arc::new(page);
         #[cfg(feature = "stacks")]
         let watched =

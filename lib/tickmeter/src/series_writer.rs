@@ -10,7 +10,8 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 #[cfg(all(target_os = "linux", not(loom)))]
@@ -128,6 +129,11 @@ impl SeriesWriter {
         }
     }
 
+    /// Adds the file of the meter to those that are removed when this ends the process.
+    pub(crate) fn add_meter_file(&self, path: &Path) {
+        self.candidates.lock().files.push(path.to_owned());
+    }
+
     /// Replaces the period of the meter.
     pub(crate) fn set_period(&self, period_ns: u64) {
         self.candidates.lock().set_period(self.candidate, period_ns);
@@ -141,7 +147,7 @@ impl SeriesWriter {
         match self.state {
             State::Recording => self.keep(lateness_ns, count, period_ns, wake_ns),
             State::Waiting(since) | State::Written(since) => self.conclude(since),
-            State::Failed => exit(1),
+            State::Failed => self.exit(self.candidates.lock(), 1),
             State::Ignored => {}
         }
     }
@@ -207,8 +213,8 @@ impl SeriesWriter {
             {
                 self.state = State::Ignored;
             }
-            MeterRole::Measured if is_written => exit(0),
-            MeterRole::OnlyMeter if is_written && is_over => exit(0),
+            MeterRole::Measured if is_written => self.exit(candidates, 0),
+            MeterRole::OnlyMeter if is_written && is_over => self.exit(candidates, 0),
             MeterRole::OnlyMeter if is_written => {}
             MeterRole::Measured | MeterRole::OnlyMeter => {
                 self.state = self.write_file(&mut candidates);
@@ -217,9 +223,24 @@ impl SeriesWriter {
             MeterRole::Unmatched(_) if !is_over => {}
             MeterRole::Unmatched(reason) | MeterRole::Ambiguous(reason) => {
                 self.state = self.fail(&mut candidates, &reason);
-                exit(1);
+                self.exit(candidates, 1);
             }
         }
+    }
+
+    /// Ends the process, which osjitter started only for the file. Its meters are not dropped, so
+    /// their files are removed first.
+    #[allow(clippy::exit, reason = "the service would tick forever")]
+    fn exit(&self, mut candidates: MutexGuard<'_, Candidates>, code: i32) -> ! {
+        let files = std::mem::take(&mut candidates.files);
+        // A destructor that runs at the end of the process may drop a meter, which takes the lock.
+        drop(candidates);
+        if self.process == std::process::id() {
+            for path in files {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        std::process::exit(code)
     }
 
     /// Writes the file, and returns the state afterwards.
@@ -376,12 +397,6 @@ fn monotonic_now() -> Option<(Instant, u64)> {
 #[cfg(not(all(target_os = "linux", not(loom))))]
 fn monotonic_now() -> Option<(Instant, u64)> {
     None
-}
-
-/// Ends the process, which osjitter started only for the file.
-#[allow(clippy::exit, reason = "the service would tick forever")]
-fn exit(code: i32) -> ! {
-    std::process::exit(code)
 }
 
 impl Drop for SeriesWriter {

@@ -114,6 +114,8 @@ struct MeasuredProcess {
     series: Option<String>,
     stdout: String,
     stderr: String,
+    /// Number of meters whose files are left.
+    meters: usize,
 }
 
 impl MeasuredProcess {
@@ -133,10 +135,11 @@ impl MeasuredProcess {
             .unwrap();
         let series = std::fs::read_to_string(&out).ok();
         let _ = std::fs::remove_file(&out);
-        let _ = std::fs::remove_dir_all(out.with_extension("meters"));
+        let meters = std::fs::read_dir(out.with_extension("meters")).unwrap().count();
+        std::fs::remove_dir_all(out.with_extension("meters")).unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let (stdout, stderr) = (text(output.stdout), text(output.stderr));
-        Self { code: output.status.code(), series, stdout, stderr }
+        Self { code: output.status.code(), series, stdout, stderr, meters }
     }
 
     /// Returns the lateness of each tick in the series, which has this period.
@@ -231,6 +234,7 @@ fn measured_process_ends_after_its_ticks() {
     assert_eq!(lateness_ns.len(), 20);
     assert!(lateness_ns.iter().all(|ns| (0..4_000_000_000).contains(ns)), "{lateness_ns:?}");
     assert!(!process.has_completed(), "{}", process.stdout);
+    assert_eq!(process.meters, 0, "files of meters are left");
 }
 
 #[test]
@@ -264,6 +268,7 @@ fn unclear_request_lists_the_meters() {
         let message = message.unwrap_or_else(|| panic!("{name}: {}", process.stderr));
         assert!(message.contains(&format!("first (1ms), {second}")), "{name}: {message}");
         assert_eq!((process.code, process.series.as_ref()), (Some(1), None), "{name}");
+        assert_eq!(process.meters, 0, "{name}: files of meters are left");
         assert!(!process.has_completed(), "{name}: {}", process.stdout);
     }
 }
