@@ -18,8 +18,9 @@ pin_project! {
     /// fails again after another such length.
     ///
     /// A read or a write moves something if it transfers at least one byte, reports the end of the
-    /// data, or returns an error. A flush or a shutdown does so only if it had to wait. A flush that
-    /// is ready at once does not count, nor does a read or a write with an empty buffer.
+    /// data, or returns an error. A flush or a shutdown does so if it had to wait, or if something was
+    /// written since the last one, which the inner writer may have kept until then. Any other flush
+    /// does not count, nor does a read or a write with an empty buffer.
     ///
     /// It is not `Unpin`. Use `Box::pin` for libraries that require `Unpin`, such as `hyper`.
     ///
@@ -55,8 +56,9 @@ pin_project! {
         // is stamped, because no new wait begins.
         read_is_pending: bool,
         write_is_pending: bool,
-        // Whether a flush or a shutdown has been pending since the last one that was ready.
-        flush_is_pending: bool,
+        // Whether something was written, or a flush or a shutdown was pending, since the last one
+        // that was ready.
+        has_unflushed: bool,
     }
 }
 
@@ -69,13 +71,7 @@ enum Direction {
 impl<T, C: Clock> IdleIo<T, C> {
     /// Puts `inner` under the timeout `idle`. [`IdleIo`] has an example.
     pub fn new(inner: T, idle: IdleTimeout<C>) -> Self {
-        Self {
-            inner,
-            idle,
-            read_is_pending: false,
-            write_is_pending: false,
-            flush_is_pending: false,
-        }
+        Self { inner, idle, read_is_pending: false, write_is_pending: false, has_unflushed: false }
     }
 
     /// Returns the inner reader or writer.
@@ -128,20 +124,30 @@ impl<T, C: Clock> IdleIo<T, C> {
         result
     }
 
-    /// Polls a flush or a shutdown, which has moved something only if it was pending before.
+    fn poll_write_with(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(Pin<&mut T>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let result = self.as_mut().poll_with(cx, Direction::Write, poll, |written| *written > 0);
+        *self.project().has_unflushed |= matches!(result, Poll::Ready(Ok(1..)));
+        result
+    }
+
+    /// Polls a flush or a shutdown, which may have moved what was written before.
     fn poll_flush_with(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         poll: impl FnOnce(Pin<&mut T>, &mut Context<'_>) -> Poll<io::Result<()>>,
     ) -> Poll<io::Result<()>> {
-        let (was_pending, mut is_pending) = (self.flush_is_pending, false);
+        let (had_unflushed, mut has_unflushed) = (self.has_unflushed, false);
         let poll_inner = |inner: Pin<&mut T>, cx: &mut Context<'_>| {
             let result = poll(inner, cx);
-            is_pending = result.is_pending();
+            has_unflushed = result.is_pending();
             result
         };
-        let result = self.as_mut().poll_with(cx, Direction::Write, poll_inner, |()| was_pending);
-        *self.project().flush_is_pending = is_pending;
+        let result = self.as_mut().poll_with(cx, Direction::Write, poll_inner, |()| had_unflushed);
+        *self.project().has_unflushed = has_unflushed;
         result
     }
 }
@@ -165,8 +171,7 @@ impl<T: AsyncWrite, C: Clock> AsyncWrite for IdleIo<T, C> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let poll = |inner: Pin<&mut T>, cx: &mut Context<'_>| inner.poll_write(cx, bytes);
-        self.poll_with(cx, Direction::Write, poll, |written| *written > 0)
+        self.poll_write_with(cx, |inner, cx| inner.poll_write(cx, bytes))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -182,8 +187,7 @@ impl<T: AsyncWrite, C: Clock> AsyncWrite for IdleIo<T, C> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let poll = |inner: Pin<&mut T>, cx: &mut Context<'_>| inner.poll_write_vectored(cx, slices);
-        self.poll_with(cx, Direction::Write, poll, |written| *written > 0)
+        self.poll_write_with(cx, |inner, cx| inner.poll_write_vectored(cx, slices))
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -176,6 +176,26 @@ async fn empty_operations_are_no_traffic() {
     }
 }
 
+/// A flush that sends what was written before ends the silence, also if it need not wait.
+#[tokio::test(start_paused = true)]
+async fn buffered_writes_move_when_flushed() {
+    let idle = IdleTimeout::with_clock(LENGTH, TokioClock);
+    let mut connection = pin!(IdleIo::new(SilentPeer, idle));
+    let start = Instant::now();
+    for operation in [true, false, false] {
+        let read = tokio::time::timeout(ms(4), connection.read(&mut [0; 8])).await;
+        assert!(read.is_err(), "the connection is not idle yet");
+        if operation {
+            assert_eq!(connection.write(b"abc").await.unwrap(), 3);
+        } else {
+            connection.flush().await.unwrap();
+        }
+    }
+    // The first flush was at 8 ms. The second one had nothing to send.
+    assert_eq!(connection.read(&mut [0; 8]).await.unwrap_err().kind(), ErrorKind::TimedOut);
+    assert_eq!(start.elapsed(), ms(8) + LENGTH);
+}
+
 /// A flush of a full buffer waits until the peer has read, and so something has moved.
 #[tokio::test(start_paused = true)]
 async fn delayed_flush_ends_the_silence() {
