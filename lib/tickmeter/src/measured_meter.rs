@@ -64,12 +64,21 @@ struct Candidate {
 pub(crate) struct Candidates {
     meters: Vec<Candidate>,
     next_id: u64,
-    /// The files of all meters. Some of them may already be removed.
-    pub(crate) files: Vec<PathBuf>,
+    pub(crate) files: Vec<CandidateFile>,
     /// Whether a meter has written the file.
     pub(crate) has_written: bool,
     /// Whether a failure was reported, after which no meter writes the file.
     pub(crate) has_failed: bool,
+}
+
+/// The file of a meter.
+#[derive(Debug)]
+pub(crate) struct CandidateFile {
+    /// Identifier of the meter.
+    pub(crate) id: u64,
+    /// The process that made the file. A forked child inherits the list.
+    pub(crate) process: u32,
+    pub(crate) path: PathBuf,
 }
 
 /// Role of a meter in a measurement.

@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 #[cfg(all(target_os = "linux", not(loom)))]
 use crate::calls::monotonic_ns;
-use crate::measured_meter::{CANDIDATES, CandidateList, Candidates, MeterRequest, MeterRole};
+use crate::measured_meter::{
+    CANDIDATES, CandidateFile, CandidateList, Candidates, MeterRequest, MeterRole,
+};
 use crate::rounds::{self, ENV_TICKS, ENV_WARMUP, RequestedTicks};
 
 /// Has the value `ticks` if osjitter wants one line per tick, rather than the program's own
@@ -131,7 +133,9 @@ impl SeriesWriter {
 
     /// Adds the file of the meter to those that are removed when this ends the process.
     pub(crate) fn add_meter_file(&self, path: &Path) {
-        self.candidates.lock().files.push(path.to_owned());
+        let (id, process) = (self.candidate, self.process);
+        let file = CandidateFile { id, process, path: path.to_owned() };
+        self.candidates.lock().files.push(file);
     }
 
     /// Replaces the period of the meter.
@@ -235,10 +239,8 @@ impl SeriesWriter {
         let files = std::mem::take(&mut candidates.files);
         // A destructor that runs at the end of the process may drop a meter, which takes the lock.
         drop(candidates);
-        if self.process == std::process::id() {
-            for path in files {
-                let _ = std::fs::remove_file(path);
-            }
+        for file in files.into_iter().filter(|file| file.process == std::process::id()) {
+            let _ = std::fs::remove_file(file.path);
         }
         std::process::exit(code)
     }
@@ -407,6 +409,7 @@ impl Drop for SeriesWriter {
         if self.process != std::process::id() {
             return;
         }
+        self.candidates.lock().files.retain(|file| file.id != self.candidate);
         match self.state {
             State::Recording if self.kept == 0 => self.candidates.lock().remove(self.candidate),
             State::Recording => self.finish(),

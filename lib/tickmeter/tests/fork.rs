@@ -12,8 +12,8 @@ use tickmeter::{ENV_DIRECTORY, Meter, Place};
 
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// Runs a function in a forked child, and waits until the child has ended.
-fn run_in_child(run: impl FnOnce()) {
+/// Runs a function in a forked child, waits until the child has ended, and returns its exit code.
+fn run_in_child(run: impl FnOnce()) -> i32 {
     // SAFETY: no other thread of this process holds a lock of Rust, and the child ends without the
     // destructors and handlers of its parent.
     let child = unsafe { libc::fork() };
@@ -26,7 +26,8 @@ fn run_in_child(run: impl FnOnce()) {
     let mut status = 0;
     // SAFETY: the pointer is to an integer of ours, which the call fills and does not keep.
     let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-    assert_eq!((waited, status), (child, 0));
+    assert!(waited == child && libc::WIFEXITED(status), "{status}");
+    libc::WEXITSTATUS(status)
 }
 
 /// The process of [`forked_child_leaves_parents_files`], which is measured.
@@ -40,8 +41,17 @@ fn parent() {
     let Place::Mapped(path) = meter.place() else { panic!("{meter:?}") };
     let path = path.clone();
     let mut meter = Some(meter);
-    run_in_child(|| drop(meter.take()));
+    assert_eq!(run_in_child(|| drop(meter.take())), 0);
     assert!(path.exists() && !out.exists(), "the child dropped the meter");
+    // The second meter of its period ends the child, which removes the files of its own meters.
+    let code = run_in_child(|| {
+        let mut own = Meter::register("own", PERIOD).unwrap();
+        loop {
+            own.tick(Instant::now());
+        }
+    });
+    assert_eq!(code, 1);
+    assert!(path.exists(), "the child ended");
     drop(meter);
     assert!(!path.exists() && out.exists(), "the parent dropped the meter");
 }
@@ -73,7 +83,7 @@ fn watching_parent() {
     // Only some systems have stacks.
     let Ok(watch) = watch else { return };
     let mut watch = Some(watch);
-    run_in_child(|| drop(watch.take()));
+    assert_eq!(run_in_child(|| drop(watch.take())), 0);
 }
 
 /// The child has no thread of the watch.
