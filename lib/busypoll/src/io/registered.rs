@@ -160,7 +160,7 @@ impl<S: Source> Registered<S> {
     /// [`try_io`](Self::try_io), and wait again if it does.
     ///
     /// # Errors
-    /// Returns an error if it would have to wait for an event and the runtime has been dropped.
+    /// Returns an error if no earlier event has made it ready and the runtime has been dropped.
     pub fn readable(&self) -> Readiness<'_> {
         self.readiness(Direction::Read)
     }
@@ -169,7 +169,7 @@ impl<S: Source> Registered<S> {
     /// [`try_io`](Self::try_io), and wait again if it does.
     ///
     /// # Errors
-    /// Returns an error if it would have to wait for an event and the runtime has been dropped.
+    /// Returns an error if no earlier event has made it ready and the runtime has been dropped.
     pub fn writable(&self) -> Readiness<'_> {
         self.readiness(Direction::Write)
     }

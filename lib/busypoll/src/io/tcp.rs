@@ -293,7 +293,7 @@ impl TcpStream {
     /// Waits until a read may succeed. The read may still block.
     ///
     /// # Errors
-    /// Returns an error if it would have to wait for an event and the runtime has been dropped.
+    /// Returns an error if no earlier event has made it ready and the runtime has been dropped.
     pub fn readable(&self) -> Readiness<'_> {
         self.0.readable()
     }
@@ -301,7 +301,7 @@ impl TcpStream {
     /// Waits until a write may succeed. The write may still block.
     ///
     /// # Errors
-    /// Returns an error if it would have to wait for an event and the runtime has been dropped.
+    /// Returns an error if no earlier event has made it ready and the runtime has been dropped.
     pub fn writable(&self) -> Readiness<'_> {
         self.0.writable()
     }

@@ -185,7 +185,7 @@ impl UdpSocket {
     /// Waits until a receive may succeed. The receive may still block.
     ///
     /// # Errors
-    /// Returns an error if it would have to wait for an event and the runtime has been dropped.
+    /// Returns an error if no earlier event has made it ready and the runtime has been dropped.
     pub fn readable(&self) -> Readiness<'_> {
         self.0.readable()
     }
@@ -193,7 +193,7 @@ impl UdpSocket {
     /// Waits until a send may succeed. The send may still block.
     ///
     /// # Errors
-    /// Returns an error if it would have to wait for an event and the runtime has been dropped.
+    /// Returns an error if no earlier event has made it ready and the runtime has been dropped.
     pub fn writable(&self) -> Readiness<'_> {
         self.0.writable()
     }
