@@ -11,6 +11,7 @@ use jitterstat::gate::{Sides, arrivals};
 use render::report::label::unmeasured_reason;
 
 use crate::compare::run_side::{RunSide, SubjectPair};
+use crate::early_ticks;
 
 /// Maximum number of subjects or reasons that a warning names.
 const MAX_NAMED: usize = 6;
@@ -18,11 +19,11 @@ const MAX_NAMED: usize = 6;
 const FAILED: &str = "subjects-failed";
 const ON_ONE_SIDE: &str = "subjects-on-one-side";
 const PARTIAL: &str = "partial";
-const EARLY: &str = "early-ticks";
 
 /// Whether a warning is about missing values, so that a picture cannot be understood without it.
 pub fn is_omission(warning: &Warning) -> bool {
-    let codes = [FAILED, ON_ONE_SIDE, SETTINGS_CHANGED, PARTIAL, EARLY, merge::FAILURES];
+    let codes =
+        [FAILED, ON_ONE_SIDE, SETTINGS_CHANGED, PARTIAL, early_ticks::CODE, merge::FAILURES];
     let code = warning.code.as_str();
     codes.contains(&code) || OMISSION_WARNINGS.contains(&code)
 }
@@ -131,7 +132,7 @@ impl<'a> ComparedSide<'a> {
         let mut early_subjects = Vec::new();
         for subject in &self.compared {
             let Some(Summary { early: Some(early), ticks, .. }) = subject.summary else { continue };
-            if arrivals::is_too_many(early, ticks) {
+            if arrivals::are_many_early(early, ticks) {
                 let share = format_share(early, ticks);
                 early_subjects.push(format!("{share} of {} in {}", subject.id, self.name));
             }
@@ -205,8 +206,7 @@ fn early_warning(early_subjects: &[String]) -> Option<Warning> {
     }
     let subjects = join_some(early_subjects, ", ");
     let message = format!("Early ticks lower the percentiles of a side: {subjects}.");
-    let hint = "A tick must not come before its deadline: check how the program computes it.";
-    Some(Warning::new(EARLY, message, hint))
+    Some(early_ticks::warning(message))
 }
 
 /// Joins the first texts, and counts the others.

@@ -22,7 +22,6 @@ use files::gate::limit::{Measured, MissingRounds, RoundTicks, SummaryPath};
 use files::gate::verdict::{LimitCheck, Verdict};
 use files::quantity;
 use files::report::{Report, Status, Subject, Summary, Warning};
-use jitterstat::gate::arrivals;
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::{GateArgs, Limit};
@@ -326,11 +325,11 @@ impl Limits {
     }
 }
 
-/// Whether so many ticks of a subject were early that its percentiles are too low.
+/// Whether half of the ticks of a subject were early, so that its percentiles mean little.
 fn is_early(subject: &Subject) -> bool {
     let summary = subject.summary.as_ref();
     let early = summary.and_then(|summary| Some((summary.early?, summary.ticks)));
-    early.is_some_and(|(early, ticks)| arrivals::is_too_many(early, ticks))
+    early.is_some_and(|(early, ticks)| early > ticks / 2)
 }
 
 /// Copies the warnings of a report to the verdict, such as one about rounds or files that are left

@@ -16,6 +16,7 @@ use jitterstat::gate::arrivals::{self, Arrivals};
 use jitterstat::gate::decision::{Outcome, Reason};
 use jitterstat::gate::{Side, Sides};
 
+use crate::early_ticks;
 use crate::gate::args::GateArgs;
 use crate::gate::pairs::now;
 
@@ -101,7 +102,7 @@ impl RunningGate {
         self.verdict.left_over = Some(found);
     }
 
-    /// Warns of each side whose early ticks leave the verdict open.
+    /// Warns of each side that ticks before its deadlines.
     pub fn warn_of_early_sides(&mut self, names: &Sides<String>, arrivals: &Arrivals) {
         for side in [Side::Base, Side::Candidate] {
             let (early, planned) = (arrivals.early()[side], arrivals.planned());
@@ -128,14 +129,13 @@ impl RunningGate {
     /// Warns of a subject that ticks before its deadlines, because its percentiles are then lower than
     /// those of a subject that is on time.
     pub fn warn_of_early_ticks(&mut self, subject: &str, early: u64, ticks: u64) {
-        if !arrivals::is_too_many(early, ticks) {
-            return;
+        if arrivals::are_many_early(early, ticks) {
+            let share = format_share(early, ticks);
+            let message = format!(
+                "{subject} was early for {share} of its ticks, which lowers its percentiles."
+            );
+            self.verdict.warnings.push(early_ticks::warning(message));
         }
-        let share = format_share(early, ticks);
-        let message =
-            format!("{subject} was early for {share} of its ticks, which lowers its percentiles.");
-        let hint = "A tick must not come before its deadline: check how the program computes it.";
-        self.warn("early-ticks", &message, hint);
     }
 
     /// Prints new warnings before measuring, so that the user can still interrupt, and adds them to

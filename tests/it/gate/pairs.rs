@@ -323,6 +323,7 @@ fn lost_ticks_are_not_judged() {
     // True percentiles would be even higher.
     assert_eq!(judge(20_000, 90_000, &["scripted-b"]).verdict().verdict, Outcome::Regressed);
     assert_eq!(judge(20_000, 90_000, &["scripted"]).verdict().verdict, Outcome::Inconclusive);
+    assert_eq!(judge(20_000, 5_000, &["scripted"]).verdict().verdict, Outcome::Improved);
     assert_eq!(judge(20_000, 20_000, &["scripted", "scripted-b"]).verdict().verdict, Outcome::Pass);
 }
 

@@ -85,8 +85,8 @@ pub fn curve_by_rank(n: u64, known: u64, at_rank: impl Fn(u64) -> Option<i64>) -
     for i in 0..=CURVE_STEPS {
         let x = end * i as f64 / CURVE_STEPS as f64;
         let q = 1.0 - 10_f64.powf(-x);
-        let rank = (rank(usize::try_from(n).unwrap_or(usize::MAX), q) as u64).min(known);
-        curve.push((x, at_rank(rank).unwrap_or(min)));
+        let nearest = rank(usize::try_from(n).unwrap_or(usize::MAX), q) as u64;
+        curve.push((x, at_rank(nearest.min(known)).unwrap_or(min)));
     }
     curve[CURVE_STEPS].1 = max;
     curve
