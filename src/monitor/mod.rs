@@ -90,26 +90,8 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     run_intervals(args, &session, log, &stop);
 
     // The server's threads keep the session alive until the process ends.
-    let mut session = lock(&session);
-    session.stop_probes();
-    let (closed, lost) = (session.intervals_closed(), session.intervals_lost());
-    let closed = pluralize(closed, "interval");
-    let unchecked = session.incomplete_intervals();
-    if unchecked > 0 {
-        note(false, &format!("limits were not checked on all meters in {unchecked} of {closed}"));
-    }
-    let never_checked = session.never_checked_limits();
-    if !never_checked.is_empty() {
-        note(false, &format!("never checked, on no loop: {}", never_checked.join(", ")));
-    }
-    if lost > 0 {
-        note(false, &format!("{lost} of {closed} could not be written"));
-    }
-    if lost + unchecked > 0 || !never_checked.is_empty() {
-        return Ok(ExitStatus::NotMeasured);
-    }
-    note(args.quiet, &format!("ended after {closed}"));
-    Ok(ExitStatus::Done)
+    let status = lock(&session).conclude();
+    Ok(status)
 }
 
 /// Prints what the monitor watches, and its outputs.

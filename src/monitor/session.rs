@@ -6,7 +6,7 @@ mod interval_clocks;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cli::exit::{self, Error};
+use cli::exit::{self, Error, ExitStatus};
 use cli::terminal::note;
 use cli::time::format_duration;
 use cli::units::to_ns;
@@ -227,10 +227,6 @@ impl Session {
 
     pub fn meter_count(&self) -> usize {
         self.accumulator.meter_count()
-    }
-
-    pub fn intervals_lost(&self) -> u64 {
-        self.intervals_lost
     }
 
     /// Records whether a closed interval could be written.
@@ -544,23 +540,35 @@ impl Session {
         !self.setup.limits.is_empty()
     }
 
-    /// Returns the number of closed intervals in which limits were not checked on all meters.
-    pub fn incomplete_intervals(&self) -> u64 {
-        if self.has_limits() { self.coverage.closed().incomplete_intervals } else { 0 }
-    }
-
-    /// Returns the limits that were checked on no loop in any closed interval.
-    pub fn never_checked_limits(&self) -> Vec<&str> {
-        self.coverage.never_checked(&self.setup.limits)
-    }
-
-    /// Stops the probes and removes their meters.
-    pub fn stop_probes(&mut self) {
+    /// Stops the probes, removes their meters, and prints what the monitor could not do.
+    pub fn conclude(&mut self) -> ExitStatus {
         self.probes.clear();
-    }
-
-    pub fn intervals_closed(&self) -> u64 {
-        self.intervals_closed
+        let closed = pluralize(self.intervals_closed, "interval");
+        let mut faults = Vec::new();
+        if self.probes_ended > 0 {
+            let probes = pluralize(self.probes_ended, "probe");
+            faults.push(format!("{probes} ended before the monitor, as reported above"));
+        }
+        let unchecked = self.coverage.closed().incomplete_intervals;
+        if self.has_limits() && unchecked > 0 {
+            faults
+                .push(format!("limits were not checked on all meters in {unchecked} of {closed}"));
+        }
+        let never_checked = self.coverage.never_checked(&self.setup.limits);
+        if !never_checked.is_empty() {
+            faults.push(format!("never checked, on no loop: {}", never_checked.join(", ")));
+        }
+        if self.intervals_lost > 0 {
+            faults.push(format!("{} of {closed} could not be written", self.intervals_lost));
+        }
+        if faults.is_empty() {
+            note(self.setup.quiet, &format!("ended after {closed}"));
+            return ExitStatus::Done;
+        }
+        for fault in &faults {
+            note(false, fault);
+        }
+        ExitStatus::NotMeasured
     }
 }
 
@@ -593,7 +601,43 @@ fn check_pause(pause: Duration) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use engine::scenario::{ScenarioArgs, parse_subject};
+    use files::bins::Labels;
+
     use super::*;
+
+    #[test]
+    fn dead_probe_fails_the_monitor() {
+        let conclude = |kills_probe: bool| {
+            let args = ScenarioArgs {
+                subjects: vec![parse_subject("nanosleep").unwrap()],
+                periods: vec![Duration::from_millis(1)],
+                ..ScenarioArgs::default()
+            };
+            let setup = Setup {
+                host: "host".to_owned(),
+                run_id: "run".to_owned(),
+                labels: Labels::default(),
+                limits: Vec::new(),
+                budget: 4.0,
+                info: Vec::new(),
+                quiet: true,
+            };
+            let scenarios = [args.single_scenario().unwrap()];
+            let mut session = Session::start(setup, &scenarios, None, None, 1).unwrap();
+            if kills_probe {
+                let probe = &session.probes[0].running;
+                probe.request_stop();
+                while !probe.is_finished() {
+                    std::thread::yield_now();
+                }
+            }
+            session.close_interval();
+            session.conclude()
+        };
+        assert_eq!(conclude(false), ExitStatus::Done);
+        assert_eq!(conclude(true), ExitStatus::NotMeasured);
+    }
 
     #[test]
     fn long_pause_is_unhealthy() {
