@@ -1,11 +1,12 @@
 //! `osjitter history`: lists the runs in a directory, newest first.
 
-use std::io::Write;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::{Args, ValueHint};
-use cli::exit::{self, Error, ExitStatus, usage};
+use cli::exit::{self, ExitStatus, usage};
+use cli::file_io;
 use cli::printable::to_printable;
 use cli::terminal;
 use cli::time::format_time;
@@ -181,13 +182,14 @@ const EXPENDABLE: [&str; 5] = ["ticks", "subjects", "started", "period", "machin
 
 /// Lists the runs.
 pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
-    if !args.directory.is_dir() {
+    let is_absent = |error: io::Error| error.kind() == ErrorKind::NotFound;
+    if std::fs::metadata(&args.directory).map_or_else(is_absent, |metadata| !metadata.is_dir()) {
         return Err(usage!(
             "cannot list {}: not a directory; `osjitter run` creates results/",
             args.directory.display()
         ));
     }
-    let found = previous_runs::read_runs(&args.directory);
+    let found = previous_runs::read_runs(&args.directory)?;
     let (mut runs, kinds) = list_runs(&found.runs);
     if let Some(kind) = args.kind {
         if !(1..=kinds).contains(&kind) {
@@ -203,7 +205,7 @@ pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
         _ if runs.is_empty() => format!("no run in {}\n", args.directory.display()),
         _ => terminal_renderer::render(&document(&args.directory, &runs), terminal::columns()),
     };
-    std::io::stdout().write_all(to_printable(&text).as_bytes()).map_err(Error::from_stdout)?;
+    file_io::write_output(to_printable(&text), None)?;
     if found.unreadable > 0 {
         let skipped = pluralize(found.unreadable as u64, "file");
         terminal::note(false, &format!("skipped {skipped}: not readable as osjitter.report/1"));

@@ -1,11 +1,15 @@
 //! Finds previous runs in a directory and compares a new run with the last one of its kind.
 
 use std::collections::HashSet;
+use std::fs::DirEntry;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use cli::exit::{self, Error};
 use cli::file_io;
 use cli::file_io::FileIdentity;
+use cli::terminal;
 use cli::words::pluralize;
 use files::compare::{self, ChosenSubject, Estimate, Finding, SubjectComparison};
 use files::environment::EnvironmentKey;
@@ -56,9 +60,18 @@ impl RunKind {
 }
 
 impl RunHeader {
-    fn read(file: &Path) -> Option<Self> {
-        let header: Self = serde_json::from_str(&file_io::read_text(file).ok()?).ok()?;
-        (header.schema == report::SCHEMA).then_some(header)
+    /// Reads the header of a run. Returns `None` if the file is not readable as a report.
+    ///
+    /// # Errors
+    /// Returns an error if the system has no open files or memory left.
+    fn read(file: &Path) -> exit::Result<Option<Self>> {
+        let text = match file_io::read_text(file) {
+            Ok(text) => text,
+            Err(error) if error.code() == 4 => return Err(error),
+            Err(_) => return Ok(None),
+        };
+        let header: Option<Self> = serde_json::from_str(&text).ok();
+        Ok(header.filter(|header| header.schema == report::SCHEMA))
     }
 
     pub fn kind(&self) -> RunKind {
@@ -75,80 +88,113 @@ impl RunHeader {
     }
 }
 
-/// Returns the reports of the runs in `directory`, newest first, and none if it is unreadable.
-///
-/// Links are followed. A run that several paths lead to is listed once, under its own name if that
-/// is in the directory.
-fn report_files(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.sort_by_cached_key(|path| (path.is_symlink(), path.clone()));
-    let mut seen: HashSet<FileIdentity> = HashSet::new();
-    let mut dated: Vec<(SystemTime, PathBuf)> = Vec::new();
-    for file in paths.into_iter().map(|path| path.join("report.json")) {
-        let identity = file_io::identity(&file);
-        let is_new = identity.is_ok_and(|identity| seen.insert(identity));
-        // Only a regular file, or a link to one, can be a report.
-        if is_new
-            && let Ok(metadata) = std::fs::metadata(&file)
-            && metadata.is_file()
-            && let Ok(changed) = metadata.modified()
-        {
-            dated.push((changed, file));
+/// The reports of the runs in a directory.
+struct ReportFiles {
+    /// Paths, newest first.
+    files: Vec<PathBuf>,
+    /// The number of paths that cannot be examined, or are not files.
+    unreadable: usize,
+}
+
+impl ReportFiles {
+    /// Finds the reports of the runs in `directory`.
+    ///
+    /// Links are followed. A run that several paths lead to is listed once, under its own name if
+    /// that is in the directory.
+    ///
+    /// # Errors
+    /// Returns an error if the directory cannot be read, or if the system has no open files left.
+    fn find(directory: &Path) -> exit::Result<Self> {
+        let failed = |error: io::Error| Error::unreadable(directory, &error);
+        let entries: io::Result<Vec<DirEntry>> =
+            std::fs::read_dir(directory).and_then(Iterator::collect);
+        let mut paths: Vec<PathBuf> = entries.map_err(failed)?.iter().map(DirEntry::path).collect();
+        paths.sort_by_cached_key(|path| (path.is_symlink(), path.clone()));
+        let mut seen: HashSet<FileIdentity> = HashSet::new();
+        let mut dated: Vec<(SystemTime, PathBuf)> = Vec::new();
+        let mut unreadable = 0;
+        for file in paths.into_iter().map(|path| path.join("report.json")) {
+            let is_new = file_io::identity(&file).map(|identity| seen.insert(identity));
+            match is_new.and_then(|is_new| Ok((is_new, std::fs::metadata(&file)?))) {
+                Ok((false, _)) => {}
+                // Only a regular file, or a link to one, can be a report.
+                Ok((true, metadata)) if metadata.is_file() => {
+                    dated.push((metadata.modified().map_err(failed)?, file));
+                }
+                Ok((true, _)) => unreadable += 1,
+                // Other files and directories are no runs.
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                Err(e) if exit::is_out_of_resources(&e) => return Err(failed(e)),
+                Err(_) => unreadable += 1,
+            }
         }
+        dated.sort_by(|a, b| b.cmp(a));
+        Ok(Self { files: dated.into_iter().map(|(_, file)| file).collect(), unreadable })
     }
-    dated.sort_by(|a, b| b.cmp(a));
-    dated.into_iter().map(|(_, file)| file).collect()
 }
 
 /// The runs of a directory.
 pub struct RunList {
     /// The report file and the header of each run, newest first.
     pub runs: Vec<(PathBuf, RunHeader)>,
-    /// The number of files that are not reports of this version.
+    /// The number of files that cannot be read, or are not reports of this version.
     pub unreadable: usize,
 }
 
 /// Reads the headers of the runs in `directory`.
-pub fn read_runs(directory: &Path) -> RunList {
-    let (mut runs, mut unreadable) = (Vec::new(), 0);
-    for file in report_files(directory) {
-        match RunHeader::read(&file) {
+///
+/// # Errors
+/// Returns an error if the directory cannot be read, or if the system has no open files left.
+pub fn read_runs(directory: &Path) -> exit::Result<RunList> {
+    let ReportFiles { files, mut unreadable } = ReportFiles::find(directory)?;
+    let mut runs = Vec::new();
+    for file in files {
+        match RunHeader::read(&file)? {
             Some(header) => runs.push((file, header)),
             None => unreadable += 1,
         }
     }
-    RunList { runs, unreadable }
+    Ok(RunList { runs, unreadable })
 }
 
 /// Finds the newest complete run of the same kind next to this one.
 ///
 /// Only the directory in which runs are collected is searched: a directory that was given by
 /// `--out` can be next to anything.
-fn find_previous_run(report: &Report, file: &Path) -> Option<Report> {
+///
+/// # Errors
+/// Returns an error if that directory cannot be read, or if the system has no open files left.
+fn find_previous_run(report: &Report, file: &Path) -> exit::Result<Option<Report>> {
     let kind = RunKind::new(&report.plan, &report.host);
-    let current = file.canonicalize().ok()?;
-    let directory = current.parent()?.parent()?;
-    if !directory.ends_with(RESULTS_DIRECTORY) {
-        return None;
-    }
-    let mut candidates = report_files(directory);
+    // A report that could not be saved has no path.
+    let Ok(current) = file.canonicalize() else { return Ok(None) };
+    let directory = current.parent().and_then(Path::parent);
+    let Some(directory) = directory.filter(|path| path.ends_with(RESULTS_DIRECTORY)) else {
+        return Ok(None);
+    };
+    let mut candidates = ReportFiles::find(directory)?.files;
     let is_current = |candidate: &PathBuf| candidate.canonicalize().is_ok_and(|c| c == current);
     candidates.retain(|candidate| !is_current(candidate));
     for candidate in candidates.iter().take(MAX_SEARCHED_RUNS) {
-        let Some(header) = RunHeader::read(candidate) else { continue };
+        let Some(header) = RunHeader::read(candidate)? else { continue };
         if !header.partial && header.kind() == kind {
-            return Report::from_json(&file_io::read_text(candidate).ok()?).ok();
+            return Ok(Report::from_json(&file_io::read_text(candidate)?).ok());
         }
     }
-    None
+    Ok(None)
 }
 
 /// Describes in a sentence how a run, stored in `file`, differs from the previous run of its kind.
 ///
-/// Returns `None` if there is no previous run.
+/// Returns `None` if there is no previous run, or with a note if it cannot be searched for.
 pub fn compare_with_previous(report: &Report, file: &Path) -> Option<String> {
-    let previous = find_previous_run(report, file)?;
+    let previous = match find_previous_run(report, file) {
+        Ok(previous) => previous?,
+        Err(error) => {
+            terminal::note(false, &format!("not compared with the previous run: {error}"));
+            return None;
+        }
+    };
     let measured = report.subjects.iter().filter(|s| s.summary.is_some() && !is_control(&s.name));
     let comparisons: Vec<SubjectComparison> =
         measured.filter_map(|subject| compare_subject(&previous, report, subject)).collect();
@@ -240,6 +286,27 @@ fn format_elapsed(elapsed: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unreadable_paths_are_counted() {
+        let home = tempfile::tempdir().unwrap();
+        let path = |name: &str| home.path().join(name);
+        for run in ["run", "no-file/report.json", "no-run"] {
+            std::fs::create_dir_all(path(run)).unwrap();
+        }
+        for file in ["run/report.json", "file"] {
+            std::fs::write(path(file), "{}").unwrap();
+        }
+        let find = || ReportFiles::find(home.path()).unwrap();
+        assert_eq!((find().files, find().unreadable), (vec![path("run/report.json")], 1));
+        #[cfg(unix)]
+        {
+            // The system does not examine what a loop of links leads to.
+            std::os::unix::fs::symlink("loop", path("loop")).unwrap();
+            assert_eq!((find().files.len(), find().unreadable), (1, 2));
+        }
+        assert!(ReportFiles::find(&path("absent")).is_err_and(|error| error.code() == 2));
+    }
 
     #[test]
     fn elapsed_time_has_fitting_unit() {

@@ -168,3 +168,26 @@ fn missing_directory_or_kind_is_rejected() {
     let ran = history(directory.path(), &["--kind", "1"]).exits(2);
     assert!(ran.stderr.contains("unknown kind 1"), "{}", ran.stderr);
 }
+
+/// Root can read every directory, so a process limit takes the file descriptors away.
+#[cfg(target_os = "linux")]
+#[test]
+fn unreadable_directory_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let results = directory.path().join("results");
+    run(directory.path(), "a", |_| 10_000, "1000");
+    let history = |limit: &str| {
+        let output = std::process::Command::new("sh")
+            .args(["-c", "ulimit -n $0 && exec \"$@\"", limit])
+            .args([env!("CARGO_BIN_EXE_osjitter"), "history"])
+            .arg(&results)
+            .output();
+        output.unwrap()
+    };
+    // Standard streams and the pipe of the signal handler need five.
+    let failed = history("5");
+    let message = String::from_utf8_lossy(&failed.stderr);
+    assert!(message.starts_with(&format!("error: cannot read {}", results.display())), "{message}");
+    assert_eq!((failed.status.code(), failed.stdout.as_slice()), (Some(4), &b""[..]));
+    assert_eq!(history("64").status.code(), Some(0));
+}
