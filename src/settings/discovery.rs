@@ -20,7 +20,8 @@ const FILE_VARIABLE: &str = "OSJITTER_CONFIG";
 /// The nearest one is ignored, with a warning, if another user controls it.
 ///
 /// # Errors
-/// Returns an error if a named file does not exist, or if the file cannot be opened.
+/// Returns an error if a named file does not exist, if the file cannot be opened, or if the nearest one
+/// is no regular file.
 pub fn find(matches: &ArgMatches) -> exit::Result<Option<OpenFile>> {
     if matches.get_flag("no_config") {
         return Ok(None);
@@ -39,7 +40,7 @@ pub fn find(matches: &ArgMatches) -> exit::Result<Option<OpenFile>> {
     }
     let current = std::env::current_dir().ok();
     let nearest = current.and_then(|directory| find_nearest(&directory, home().as_deref()));
-    let Some(file) = nearest.map(OpenFile::open).transpose()? else { return Ok(None) };
+    let Some(file) = nearest.map(OpenFile::open_regular).transpose()? else { return Ok(None) };
     let Some(reason) = distrust_reason(&file) else { return Ok(Some(file)) };
     let name = display_path(&file.path);
     let remedy = format!("--config {} uses it anyway", quote(&name));
@@ -66,7 +67,8 @@ fn find_nearest(start: &Path, home: Option<&Path>) -> Option<PathBuf> {
     let is_end = |directory: &Path| directory.join(".git").exists() || Some(directory) == home;
     let levels_above = start.ancestors().position(is_end).unwrap_or(0);
     let mut files = start.ancestors().take(levels_above + 1).map(|d| d.join(FILE_NAME));
-    files.find(|file| file.is_file())
+    // Also a directory or a link to nowhere, which is an error: settings are not lost silently.
+    files.find(|file| file.symlink_metadata().is_ok())
 }
 
 #[cfg(test)]
@@ -95,5 +97,28 @@ mod tests {
         assert_eq!(find_nearest(root.path(), None), Some(root_file));
         let inner_file = write_file(&inner);
         assert_eq!(find(None), Some(inner_file));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn irregular_files_are_not_skipped() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join(FILE_NAME);
+        let is_rejected = || {
+            let found = find_nearest(root.path(), None).expect("a path");
+            OpenFile::open_regular(found).is_err_and(|error| error.code() == 2)
+        };
+        std::os::unix::fs::symlink("absent", &file).unwrap();
+        assert!(is_rejected(), "a link to nowhere");
+        std::fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink(FILE_NAME, &file).unwrap();
+        assert!(is_rejected(), "a loop of links");
+        std::fs::remove_file(&file).unwrap();
+        std::fs::create_dir(&file).unwrap();
+        assert!(is_rejected(), "a directory");
+        std::fs::remove_dir(&file).unwrap();
+        // A pipe without a writer, which must not be waited for.
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        assert!(is_rejected(), "a pipe");
     }
 }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use cli::exit;
+use engine::machine::os;
 
 /// A file of settings. It is open, so that the file that is read is the one that was checked.
 pub struct OpenFile {
@@ -15,6 +16,14 @@ pub struct OpenFile {
 impl OpenFile {
     pub fn open(path: PathBuf) -> exit::Result<Self> {
         let opened = File::open(&path).map_err(|e| exit::Error::unreadable(&path, &e))?;
+        Ok(Self { path, opened })
+    }
+
+    /// Opens a file that the user has not named. Only a regular file has settings: a pipe may have no
+    /// writer.
+    pub fn open_regular(path: PathBuf) -> exit::Result<Self> {
+        let opened = std::fs::canonicalize(&path).and_then(|target| os::open_regular(&target));
+        let opened = opened.map_err(|e| exit::Error::unreadable(&path, &e))?;
         Ok(Self { path, opened })
     }
 }
