@@ -57,11 +57,12 @@ pub fn rejection_reason(arg: &Arg, values: &[String]) -> Option<String> {
     let command = Command::new("setting").no_binary_name(true).arg(alone);
     let error = command.try_get_matches_from(words).err()?;
     if error.kind() == ErrorKind::InvalidValue {
-        return Some(format!(
-            "unknown value {:?}: expected {}",
-            context_text(&error, ContextKind::InvalidValue),
-            context_text(&error, ContextKind::ValidValue)
-        ));
+        let value = context_text(&error, ContextKind::InvalidValue);
+        return Some(match context_text(&error, ContextKind::ValidValue).as_str() {
+            // A flag for any path or text rejects only this value.
+            "" => format!("invalid value {value:?}: expected at least one character"),
+            valid => format!("unknown value {value:?}: expected {valid}"),
+        });
     }
     let source = std::error::Error::source(&error).map(ToString::to_string);
     Some(source.unwrap_or_else(|| error.kind().to_string()))

@@ -303,6 +303,10 @@ fn errors_name_their_line() {
             "[run]\nformat = \"tabel\"\n",
             "osjitter.toml:2: format: unknown value \"tabel\": expected table, json",
         ),
+        (
+            "[run]\nout = \"\"\n",
+            "osjitter.toml:2: out: invalid value \"\": expected at least one character",
+        ),
         ("[run]\nticks = 1979-05-27\n", "osjitter.toml:2: ticks: expected a text or a number"),
         (
             "[run]\nticks = 5\n\nduration = \"1s\"\n",

@@ -48,6 +48,10 @@ impl SettingSwitch {
                 "another proof with --try runs on this machine, and each would undo the settings of the other: wait until it has \
                  ended; nothing was changed",
             ),
+            // The program finds itself there.
+            ErrorKind::NotFound if cfg!(target_os = "linux") => Error::measure(
+                "cannot start a process that runs --try without /proc: mount it; nothing was changed",
+            ),
             _ => Error::measure(format!("cannot start a process that runs --try: {error}")),
         })?;
         let change = Program::parse("true")?;
