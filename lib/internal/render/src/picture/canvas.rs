@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use cli::printable::to_printable;
 use cli::wrap::wrap;
 use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
@@ -58,8 +59,9 @@ pub fn draw_sized(
 ) -> Picture {
     let mut svg = String::new();
     draw_svg(&mut svg, size, picture).expect("a string takes any picture");
-    // XML does not allow these characters, even escaped.
-    let svg = with_title_and_theme(&svg, title).replace(is_invalid_in_xml, "\u{fffd}");
+    // XML does not allow control characters, even escaped, nor these two.
+    let svg = to_printable(&with_title_and_theme(&svg, title));
+    let svg = svg.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
     Picture { name: format!("{name}.svg"), svg }
 }
 
@@ -119,10 +121,6 @@ fn draw_svg(
     area.fill(&WHITE)?;
     picture(&area)?;
     area.present()
-}
-
-fn is_invalid_in_xml(c: char) -> bool {
-    c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
 /// Style that adapts black, white and grey to a dark theme, if the viewer has one. The background
@@ -415,6 +413,15 @@ pub fn extremes(values: impl Iterator<Item = f64>, min_high: f64) -> (f64, f64) 
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn pictures_have_printable_text() {
+        let name = "a\u{202e}b\u{1b}\u{2028}\u{ffff}<";
+        let Picture { svg, .. } =
+            draw_sized("name", name, SIZE, |area| draw_label(area, name, LABEL_PX, (0, 0)));
+        let shown = "a\u{fffd}b\u{fffd}\u{fffd}\u{fffd}&lt;";
+        assert_eq!(svg.matches(shown).count(), 2, "the title and the label: {svg}");
+    }
 
     #[test]
     fn marks_are_coarse_if_possible() {
