@@ -7,6 +7,8 @@ use crate::top::loop_stats::Window;
 pub enum Key {
     /// Also the end of the terminal.
     Quit,
+    /// End at once, with the exit code of an interrupted command.
+    Abort,
     /// Stop the process until the shell continues it.
     #[cfg_attr(not(unix), allow(dead_code, reason = "other systems cannot stop a process"))]
     Suspend,
@@ -53,6 +55,7 @@ mod terminal {
     const CTRL_C: u8 = 0x03;
     const CTRL_D: u8 = 0x04;
     const CTRL_Z: u8 = 0x1a;
+    const CTRL_BACKSLASH: u8 = 0x1c;
     const ESCAPE: u8 = 0x1b;
 
     /// Opens standard input if it is a terminal, otherwise the terminal of the process.
@@ -150,6 +153,7 @@ mod terminal {
                     // In raw mode, these keys arrive as bytes.
                     CTRL_C | CTRL_D => keys.push(Key::Quit),
                     CTRL_Z => keys.push(Key::Suspend),
+                    CTRL_BACKSLASH => keys.push(Key::Abort),
                     _ => keys.extend(Key::from_char(byte.into())),
                 }
             }
@@ -171,7 +175,7 @@ mod terminal {
             let window = Key::Window(Window::Second);
             assert_eq!(decode(&[b"s1xq"]), [Key::Sort, window, Key::Quit]);
             assert_eq!(decode(&[b"\x03", b"\x04", b"\x1b"]), [Key::Quit; 3]);
-            assert_eq!(decode(&[b"\x1a"]), [Key::Suspend]);
+            assert_eq!(decode(&[b"\x1a", b"\x1c"]), [Key::Suspend, Key::Abort]);
             assert_eq!(decode(&[b"?h"]), [Key::Help; 2]);
             assert_eq!(decode(&[b"\x1b[A", b"\x1b[15~", b"\x1bOQ", b"\x1bs"]), []);
             assert_eq!(decode(&[b"\x1b[1", b";5", b"As"]), [Key::Sort], "a divided sequence");
@@ -219,6 +223,9 @@ mod events {
         match key.code {
             KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => {
                 Some(Key::Quit)
+            }
+            KeyCode::Char('\\') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                Some(Key::Abort)
             }
             KeyCode::Esc => Some(Key::Quit),
             KeyCode::Char(key) => Key::from_char(key),

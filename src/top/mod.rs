@@ -1,6 +1,6 @@
 //! `osjitter top`: the metered loops of this machine, live.
 
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::interrupt::stop_on_interrupt;
 use clap::Args;
 use cli::exit::{self, Error, ExitStatus, usage};
+use cli::file_io;
 use cli::terminal::{columns, note};
 use cli::wrap::wrap;
 
@@ -138,7 +139,7 @@ fn print_once(args: &TopArgs, mut poller: Poller, view: View) -> exit::Result<Ex
             text
         }
     };
-    std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)?;
+    file_io::write_output(text, None)?;
     Ok(ExitStatus::Done)
 }
 
@@ -160,6 +161,7 @@ fn show_live(mut poller: Poller, mut view: View) -> exit::Result<ExitStatus> {
         let key = drawn.and_then(|()| screen.wait_for_key(timeout, INTERRUPT_POLL_INTERVAL, &stop));
         match key {
             Ok(Some(Key::Quit)) => break,
+            Ok(Some(Key::Abort)) => return Ok(ExitStatus::NotMeasured),
             Ok(Some(Key::Suspend)) => screen.suspend().map_err(Error::from_stdout)?,
             Ok(Some(Key::Window(window))) => view.window = window,
             Ok(Some(Key::Help)) => view.has_help = !view.has_help,
