@@ -55,6 +55,7 @@ pub fn install() {
 /// Starts a thread that handles the signals.
 #[cfg(unix)]
 fn watch_signals() -> io::Result<()> {
+    use nix::sys::signal::{SigSet, Signal};
     use signal_hook::consts::{
         SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU,
     };
@@ -62,6 +63,10 @@ fn watch_signals() -> io::Result<()> {
     // A command that `nohup` started survives its terminal.
     let others = [SIGHUP, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2];
     handled.extend(others.iter().filter(|&&signal| !os::is_ignored(signal)));
+    // A process that was started by one that waits for signals may have inherited its mask. This is
+    // the main thread, whose mask all others inherit.
+    let unblocked: SigSet = handled.iter().filter_map(|&s| Signal::try_from(s).ok()).collect();
+    unblocked.thread_unblock()?;
     let mut signals = signal_hook::iterator::Signals::new(handled)?;
     let watch = move || {
         for signal in signals.forever() {

@@ -1,13 +1,15 @@
 //! Tests of interrupts: `osjitter run` ends in any wait, and keeps its results.
 #![cfg(unix)]
 
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use files::file::File as _;
 use files::report::{Report, Status};
 use rustix::process::Signal;
 
-use crate::osjitter::{Osjitter, Ran, interrupt_while_measuring};
+use crate::osjitter::{Osjitter, Ran, has_program, interrupt_while_measuring, send_signal};
 
 fn report(ran: &Ran) -> Report {
     Report::from_json(&ran.file("report.json")).unwrap()
@@ -41,6 +43,33 @@ fn unusual_signals_keep_results() {
         running.signal(signal);
         let ran = running.ends().exits(4);
         assert!(report(&ran).partial, "{signal:?}");
+    }
+}
+
+#[test]
+fn blocked_signals_keep_results() {
+    if !has_program("env", "--block-signal=TERM") {
+        return;
+    }
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let out = tempfile::tempdir().unwrap();
+        let mut child = Command::new("env")
+            .args(["--block-signal=INT,TERM,HUP", env!("CARGO_BIN_EXE_osjitter"), "run"])
+            .args(["--subject", "nanosleep", "--period", "1ms", "--duration", "10m", "--out"])
+            .arg(out.path())
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        stderr
+            .find(|line| line.as_ref().unwrap().contains("600000 ticks: about"))
+            .unwrap()
+            .unwrap();
+        send_signal(child.id(), signal);
+        stderr.for_each(drop);
+        assert_eq!(child.wait().unwrap().code(), Some(4), "{signal:?}");
+        assert!(out.path().join("report.json").exists(), "{signal:?}");
     }
 }
 
