@@ -24,6 +24,7 @@ use engine::subject::RuntimeKind;
 use files::report::{Change, Report, Warning};
 
 use crate::flight_record::Flight;
+use crate::interrupt;
 use crate::run::flight::FlightRecorder;
 use render::report::table::BREAK;
 
@@ -65,6 +66,9 @@ fn parse_limit(text: &str) -> Result<Duration, LateLimitError> {
 const COMMAND_INTERVAL: Duration = Duration::from_secs(1);
 /// The time after which a command is killed.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Interval at which interrupts are polled while the run waits for a command.
+const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The late-tick handling of a run.
 pub struct LateTicks {
@@ -307,14 +311,25 @@ impl LateCommand {
         let _ = self.sender.send(Some(late));
     }
 
-    /// Waits for the running command.
+    /// Waits for the running command, which an interrupt ends.
+    ///
+    /// This is the end of the run: no other program is running, and none can be started after an
+    /// interrupt.
     fn finish(self) -> CommandSummary {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
+        let failed = |why: &str| CommandSummary { started: 0, failure: Some(why.to_owned()) };
         // The thread receives late ticks that were sent before, and then the end.
-        let _ = self.sender.send(None);
-        let failure = || Some("the thread of the command panicked".to_owned());
-        self.thread.join().unwrap_or_else(|_| CommandSummary { started: 0, failure: failure() })
+        let mut is_end_sent = false;
+        while !self.thread.is_finished() {
+            is_end_sent = is_end_sent || self.sender.try_send(None).is_ok();
+            if interrupt::is_interrupted() {
+                child::kill_all();
+                return failed("ended by the interrupt");
+            }
+            std::thread::park_timeout(INTERRUPT_POLL_INTERVAL);
+        }
+        self.thread.join().unwrap_or_else(|_| failed("the thread of the command panicked"))
     }
 }
 

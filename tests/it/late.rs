@@ -234,6 +234,21 @@ mod commands {
     }
 
     #[test]
+    fn interrupt_ends_last_command() {
+        for limit in ["--late-threshold", "--break"] {
+            let args = [limit, "500us", "--on-late", "sleep 300"];
+            let mut running = run(&args).args(SCRIPTED).script(&script()).out("").start();
+            running.says("report: ");
+            running.signal(rustix::process::Signal::INT);
+            // A broken limit takes precedence over a failed command.
+            let ran = running.ends().exits(if limit == "--break" { 1 } else { 4 });
+            let expected = "--on-late failed: ended by the interrupt";
+            assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+            assert!(!ran.file("report.json").is_empty());
+        }
+    }
+
+    #[test]
     fn non_executable_command_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("plain");
