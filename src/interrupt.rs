@@ -113,6 +113,7 @@ pub fn is_interrupted() -> bool {
 fn handle_interrupt() {
     IS_INTERRUPTED.store(true, Ordering::Relaxed);
     if MEASUREMENT.stop() {
+        file_io::give_up_stalled_streams();
         long_wait::wake_all();
     } else {
         end_process();

@@ -1,9 +1,8 @@
 //! `osjitter list`: lists the subjects.
 
-use std::io::Write;
-
 use clap::Args;
-use cli::exit::{self, Error, ExitStatus};
+use cli::exit::{self, ExitStatus};
+use cli::file_io;
 use cli::terminal;
 use engine::subject::{self, SubjectInfo};
 use files::file::to_indented_json;
@@ -50,7 +49,7 @@ pub fn run(args: &ListArgs) -> exit::Result<ExitStatus> {
         Format::Json => to_indented_json(&subjects),
         _ => terminal_renderer::render(&document(&subjects), terminal::columns()),
     };
-    std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)?;
+    file_io::write_output(text, None)?;
     Ok(ExitStatus::Done)
 }
 

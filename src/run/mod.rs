@@ -11,7 +11,6 @@ pub mod plan_file;
 mod round_stream;
 mod settling;
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -58,7 +57,7 @@ const FLIGHT: &str = "flight.json";
 pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let (plan, length) = read_plan(args)?;
     if args.print_plan {
-        print(&plan_file::to_toml(&plan))?;
+        file_io::write_output(plan_file::to_toml(&plan), None)?;
         return Ok(ExitStatus::Done);
     }
 
@@ -125,9 +124,10 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let printed = match (stream, args.format) {
         (Some(stream), _) => stream.finish(&mut report),
         (None, Format::Table) => {
-            print(&table_colors::paint_for_stdout(format_table(&report, args, &out.path(REPORT))))
+            let text = format_table(&report, args, &out.path(REPORT));
+            file_io::write_output(table_colors::paint_for_stdout(text), None)
         }
-        (None, _) => print(&json),
+        (None, _) => file_io::write_output(&json, None),
     };
 
     // Name the files.
@@ -164,10 +164,6 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     } else {
         ExitStatus::Done
     })
-}
-
-fn print(text: &str) -> exit::Result<()> {
-    std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)
 }
 
 /// Whether a number of ticks or a duration was given.

@@ -1,11 +1,11 @@
 //! `osjitter run --format jsonl`: prints a line for each round as it is measured, and the report
 //! without the rounds as the last line.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cli::exit::{Error, Result};
+use cli::file_io;
 use engine::measure::record::RecordedRound;
 use files::file::to_json_line;
 use files::report::{ExcludedRound, Report, Round};
@@ -49,7 +49,8 @@ enum StreamLine<'a> {
     },
 }
 
-/// Writes the lines to standard output. Stops the run if the reader closes it.
+/// Writes the lines to standard output. Stops the run if the reader closes it, or has stopped reading
+/// when an interrupt comes.
 pub struct RoundStream {
     stop: Arc<AtomicBool>,
     error: Option<std::io::Error>,
@@ -95,8 +96,7 @@ impl RoundStream {
             return;
         }
         let text = to_json_line(line);
-        let mut stdout = std::io::stdout().lock();
-        if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        if let Err(error) = file_io::write_stdout(text.as_bytes()) {
             self.error = Some(error);
             self.stop.store(true, Ordering::Relaxed);
         }

@@ -1,10 +1,10 @@
 //! `--print-config`: lists each setting of a command with its source.
 
-use std::io::Write;
 use std::path::Path;
 
 use clap::{Arg, ArgMatches};
-use cli::exit::{Error, ExitStatus, Result};
+use cli::exit::{ExitStatus, Result};
+use cli::file_io;
 use cli::printable::to_printable;
 use files::file::to_indented_json;
 
@@ -119,7 +119,7 @@ impl SettingsListing {
             true => to_indented_json(self),
             false => to_printable(&self.format_section()),
         };
-        std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)?;
+        file_io::write_output(text, None)?;
         Ok(ExitStatus::Done)
     }
 

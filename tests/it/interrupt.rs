@@ -8,6 +8,7 @@ use std::time::Duration;
 use files::file::File as _;
 use files::report::{Report, Status};
 use rustix::process::Signal;
+use serde_json::json;
 
 use crate::osjitter::{Osjitter, Ran, has_program, interrupt_while_measuring, send_signal};
 
@@ -71,6 +72,42 @@ fn blocked_signals_keep_results() {
         assert_eq!(child.wait().unwrap().code(), Some(4), "{signal:?}");
         assert!(out.path().join("report.json").exists(), "{signal:?}");
     }
+}
+
+#[test]
+fn stalled_reader_costs_no_results() {
+    // The lines of the rounds do not fit in a pipe, of which nothing is read until the end.
+    let script = json!({ "scripted": { "lateness_ns": [10_000] } });
+    let run = Osjitter::new(["run", "--subject", "scripted", "--format", "jsonl"]).args([
+        "--ticks",
+        "200k",
+        "--round-ticks",
+        "20",
+        "--warmup",
+        "3",
+    ]);
+    let mut running = run.script(&script).out("run").start();
+    running.says("200000 ticks: ");
+    #[allow(clippy::disallowed_methods, reason = "the pipe fills in the meantime")]
+    std::thread::sleep(Duration::from_secs(1));
+    running.signal(Signal::INT);
+    let ran = running.ends_within(Duration::from_secs(120)).exits(4);
+    assert!(!ran.file("run/report.json").is_empty());
+}
+
+#[test]
+fn interrupt_ends_wait_for_reader() {
+    let home = tempfile::tempdir().unwrap();
+    let pipe = home.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let script = json!({ "scripted": { "lateness_ns": [10_000] } });
+    let calibrate = Osjitter::new(["calibrate", "--subject", "scripted"]).script(&script);
+    let mut running = calibrate.args(["--out".as_ref(), pipe.as_os_str()]).start();
+    running.says("calibrate: ");
+    #[allow(clippy::disallowed_methods, reason = "the pipe is opened in the meantime")]
+    std::thread::sleep(Duration::from_secs(2));
+    running.signal(Signal::INT);
+    running.ends_within(Duration::from_secs(120)).exits(4);
 }
 
 #[test]

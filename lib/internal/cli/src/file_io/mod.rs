@@ -4,6 +4,7 @@
 
 mod destination;
 mod output_directory;
+mod stream;
 mod temporaries;
 mod text_reader;
 
@@ -19,6 +20,7 @@ use crate::words::pluralize;
 
 pub use destination::{Destination, write_outputs};
 pub use output_directory::{OutputDirectory, RESULT_FILES, ResultNames};
+pub use stream::{give_up_stalled_streams, write_stdout};
 pub use temporaries::remove_all as remove_temporaries;
 pub use text_reader::TextReader;
 
@@ -287,7 +289,7 @@ fn is_abandoned(entry: &std::fs::DirEntry) -> bool {
 pub fn write_output(result: impl AsRef<[u8]>, out: Option<Destination<'_>>) -> Result<()> {
     let bytes = result.as_ref();
     match out {
-        None => io::stdout().write_all(bytes).map_err(Error::from_stdout),
+        None => write_stdout(bytes).map_err(Error::from_stdout),
         Some(file) => file.write_file(bytes),
     }
 }
@@ -322,9 +324,7 @@ impl<'a> Replacement<'a> {
                 Ok(file.persist(&target)?)
             }
             Self::Renamed { file, target, .. } => Ok(persist_new(file, &target)?),
-            Self::Written(path, text) => {
-                std::fs::OpenOptions::new().write(true).open(path)?.write_all(text)
-            }
+            Self::Written(path, text) => stream::write_device(path, text),
         }
     }
 }
