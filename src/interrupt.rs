@@ -22,9 +22,6 @@ const REMOVAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// The measurement that the next interrupt stops. Without one, an interrupt ends the process.
 static MEASUREMENT: StopRequest = StopRequest(Mutex::new(None));
 
-/// Whether an interrupt has come.
-static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
 /// The result of installing the handler.
 static HANDLER: OnceLock<io::Result<()>> = OnceLock::new();
 
@@ -105,15 +102,9 @@ pub fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> exit::Result<()> {
     Ok(())
 }
 
-/// Returns whether an interrupt has come. The flag of a measurement may be set for other reasons.
-pub fn is_interrupted() -> bool {
-    IS_INTERRUPTED.load(Ordering::Relaxed)
-}
-
 fn handle_interrupt() {
-    IS_INTERRUPTED.store(true, Ordering::Relaxed);
+    cli::interrupt::record();
     if MEASUREMENT.stop() {
-        file_io::give_up_stalled_streams();
         long_wait::wake_all();
     } else {
         end_process();

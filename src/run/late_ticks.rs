@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use cli::exit::{self, Error};
+use cli::interrupt;
 use cli::terminal;
 use cli::time::format_unsigned_time;
 use cli::units::{self, UnitError};
@@ -24,7 +25,6 @@ use engine::subject::RuntimeKind;
 use files::report::{Change, Report, Warning};
 
 use crate::flight_record::Flight;
-use crate::interrupt;
 use crate::run::flight::FlightRecorder;
 use render::report::table::BREAK;
 
@@ -323,7 +323,7 @@ impl LateCommand {
         let mut is_end_sent = false;
         while !self.thread.is_finished() {
             is_end_sent = is_end_sent || self.sender.try_send(None).is_ok();
-            if interrupt::is_interrupted() {
+            if interrupt::has_come() {
                 child::kill_all();
                 return failed("ended by the interrupt");
             }

@@ -11,6 +11,7 @@ pub mod amount;
 pub mod completion;
 pub mod exit;
 pub mod file_io;
+pub mod interrupt;
 pub mod position;
 pub mod printable;
 pub mod suggest;

@@ -20,7 +20,7 @@ use crate::words::pluralize;
 
 pub use destination::{Destination, write_outputs};
 pub use output_directory::{OutputDirectory, RESULT_FILES, ResultNames};
-pub use stream::{give_up_stalled_streams, write_stdout};
+pub use stream::write_stdout;
 pub use temporaries::remove_all as remove_temporaries;
 pub use text_reader::TextReader;
 

@@ -2,16 +2,6 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Whether an interrupt has come.
-static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// Makes all writes to streams fail whose readers do not read, instead of waiting for them. An
-/// interrupt calls this.
-pub fn give_up_stalled_streams() {
-    IS_INTERRUPTED.store(true, Ordering::Relaxed);
-}
 
 /// Writes to standard output and waits while it is full, also if it does not block.
 ///
@@ -38,7 +28,6 @@ mod imp {
     use std::os::fd::{AsFd as _, BorrowedFd};
     use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
     use std::path::Path;
-    use std::sync::atomic::Ordering;
     use std::time::Duration;
 
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -46,7 +35,7 @@ mod imp {
     use rustix::io::{Errno, write};
     use rustix::pipe::PIPE_BUF;
 
-    use super::IS_INTERRUPTED;
+    use crate::interrupt;
 
     /// Interval at which interrupts are polled.
     const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -65,7 +54,7 @@ mod imp {
             let opened = OpenOptions::new().write(true).custom_flags(flags).open(path);
             match opened {
                 Err(e) if is_pipe && Errno::from_io_error(&e) == Some(Errno::NXIO) => {
-                    if IS_INTERRUPTED.load(Ordering::Relaxed) {
+                    if interrupt::has_come() {
                         return Err(stalled());
                     }
                     std::thread::park_timeout(POLL_INTERVAL);
@@ -84,7 +73,7 @@ mod imp {
             match poll(&mut polled, Some(&timeout)) {
                 Ok(0) | Err(Errno::INTR) => {
                     let is_stalled = last_progress.elapsed() >= STALL_TIMEOUT;
-                    if is_stalled && IS_INTERRUPTED.load(Ordering::Relaxed) {
+                    if is_stalled && interrupt::has_come() {
                         return Err(stalled());
                     }
                     continue;

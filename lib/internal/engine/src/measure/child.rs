@@ -369,7 +369,7 @@ pub fn run_to_completion(
     command.envs(variables.iter().map(|(name, value)| (name, value)));
     let StartedRun { run, started, .. } = start_run(|_| Ok(command))
         .map_err(|error| RunFailure::from_system(program, RunStep::Start, error))?;
-    // The first interrupt does not end the command, only a second one does.
+    // An interrupt does not end the command while the run is measured.
     let exited = wait_for_exit(program, &run.tree, started, limit, &AtomicBool::new(false));
     let exit = run
         .end(KILL_TIMEOUT)
