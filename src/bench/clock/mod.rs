@@ -5,9 +5,10 @@ pub mod file;
 mod picture;
 mod view;
 
+use std::io;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::Scope;
+use std::thread::{Builder, Scope};
 use std::time::Duration;
 
 use benchloops::clocks::{
@@ -15,7 +16,7 @@ use benchloops::clocks::{
     measure_first_use, run_on_threads,
 };
 use clap::Args;
-use cli::exit::{self, ExitStatus};
+use cli::exit::{self, Error, ExitStatus};
 use cli::terminal;
 use cli::units::{self, UnitError, to_ns, to_signed_ns};
 use engine::measure::cost::CostMeter;
@@ -76,10 +77,17 @@ enum SpanError {
 pub fn run(args: &BenchClockArgs) -> exit::Result<ExitStatus> {
     // This must come before any other use of a clock.
     let first_use = measure_first_use();
-    args.output.run(1, false, |start| Ok(measure(args, first_use, start)))
+    args.output.run(1, false, |start| {
+        measure(args, first_use, start)
+            .map_err(|e| Error::measure(format!("cannot start the threads: {e}")))
+    })
 }
 
-fn measure(args: &BenchClockArgs, first_use: FirstUse, start: BenchStart) -> ClockReport {
+fn measure(
+    args: &BenchClockArgs,
+    first_use: FirstUse,
+    start: BenchStart,
+) -> io::Result<ClockReport> {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let note = |text: &str| terminal::note(args.output.quiet, text);
 
@@ -87,7 +95,7 @@ fn measure(args: &BenchClockArgs, first_use: FirstUse, start: BenchStart) -> Clo
     let mut tally = Tally::default();
     let mut costs = Vec::new();
     for threads in thread_counts(args, cpus) {
-        costs.extend(measure_costs(threads, &mut tally));
+        costs.extend(measure_costs(threads, &mut tally)?);
     }
     let granularity =
         CLOCKS.iter().map(|&(name, clock)| measure_granularity(name, clock)).collect();
@@ -95,13 +103,13 @@ fn measure(args: &BenchClockArgs, first_use: FirstUse, start: BenchStart) -> Clo
     note("looking for instants out of order ...");
     let mut order = Vec::new();
     for (name, clock) in CLOCKS {
-        order.push(measure_order(name, clock, cpus, args.order_reads));
+        order.push(measure_order(name, clock, cpus, args.order_reads)?);
     }
-    let absurd = measure_absurd(cpus.max(2), args.order_reads);
+    let absurd = measure_absurd(cpus.max(2), args.order_reads)?;
 
     let mut ages = vec![(PROCESS_AGE.to_owned(), first_use.instants)];
-    let drift = follow_clock(args, cpus, &mut ages);
-    ClockReport {
+    let drift = follow_clock(args, cpus, &mut ages)?;
+    Ok(ClockReport {
         schema: SCHEMA.to_owned(),
         bench: "clock".to_owned(),
         clock: file::TachClock::from(&tach::info()),
@@ -116,7 +124,7 @@ fn measure(args: &BenchClockArgs, first_use: FirstUse, start: BenchStart) -> Clo
         duration_ns: start.duration_ns(),
         started_utc: start.started_utc,
         host: start.host,
-    }
+    })
 }
 
 /// Compares the clocks over each span, at the start of which an instant is added to `ages`.
@@ -124,16 +132,16 @@ fn follow_clock(
     args: &BenchClockArgs,
     cpus: u64,
     ages: &mut Vec<(String, InstantPair)>,
-) -> Vec<Drift> {
+) -> io::Result<Vec<Drift>> {
     let mut drift = Vec::new();
     for &span in &args.drift {
         let age = units::format_exact_duration(span);
         let note = format!("following the operating system's clock for {age} ...");
         terminal::note(args.output.quiet, &note);
         ages.push((age, InstantPair::now()));
-        drift.push(measure_drift(span, args.load.then_some(cpus)));
+        drift.push(measure_drift(span, args.load.then_some(cpus))?);
     }
-    drift
+    Ok(drift)
 }
 
 impl From<&FirstUse> for First {
@@ -160,10 +168,10 @@ fn ns_per_step(clock: &str) -> f64 {
 ///
 /// With a single thread, the tally records how the machine behaved: that thread always needs its
 /// CPU and waits for no other one.
-fn measure_costs(threads: u64, tally: &mut Tally) -> Vec<Cost> {
+fn measure_costs(threads: u64, tally: &mut Tally) -> io::Result<Vec<Cost>> {
     let clocks = costed_clocks();
     let barrier = Barrier::new(threads as usize);
-    let per_thread = run_on_threads(threads, |_| measure_blocks(&clocks, &barrier));
+    let per_thread = run_on_threads(threads, |_| measure_blocks(&clocks, &barrier))?;
     if let [(_, cost)] = &per_thread[..] {
         tally.add("clocks", 0, &cost.to_round(0), &[]);
     }
@@ -179,7 +187,7 @@ fn measure_costs(threads: u64, tally: &mut Tally) -> Vec<Cost> {
             blocks,
         });
     }
-    costs
+    Ok(costs)
 }
 
 /// Measures the blocks of each clock on one of several threads, and the costs of all of them.
@@ -216,24 +224,24 @@ fn measure_granularity(name: &str, clock: &dyn Clock) -> Granularity {
 }
 
 /// Counts readings out of order across threads.
-fn measure_order(name: &str, clock: &dyn Clock, threads: u64, reads: u64) -> Order {
+fn measure_order(name: &str, clock: &dyn Clock, threads: u64, reads: u64) -> io::Result<Order> {
     let reads_per_thread = reads.div_ceil(threads);
-    let violations = clock.violations(threads, reads_per_thread);
-    Order {
+    let violations = clock.violations(threads, reads_per_thread)?;
+    Ok(Order {
         clock: name.to_owned(),
         threads,
         reads: reads_per_thread * threads,
         violations: violations.iter().map(|v| v.count).sum(),
         worst_ns: violations.iter().map(|v| v.max_difference).max().unwrap_or(0) as f64
             * ns_per_step(name),
-    }
+    })
 }
 
 /// Counts elapsed times above a day between threads.
-fn measure_absurd(threads: u64, reads: u64) -> Absurd {
+fn measure_absurd(threads: u64, reads: u64) -> io::Result<Absurd> {
     let reads_per_thread = reads.div_ceil(threads);
-    let absurd = count_absurd(threads, reads_per_thread);
-    Absurd { threads, reads: reads_per_thread * threads, absurd }
+    let absurd = count_absurd(threads, reads_per_thread)?;
+    Ok(Absurd { threads, reads: reads_per_thread * threads, absurd })
 }
 
 /// Measures the cost of `elapsed` by age, and of a reading for comparison.
@@ -275,21 +283,21 @@ fn quartiles(mut costs: Vec<f64>) -> Quartiles {
 }
 
 /// Compares a span of `tach` with that of the operating system's clock, while `load_threads` spin.
-fn measure_drift(span: Duration, load_threads: Option<u64>) -> Drift {
+fn measure_drift(span: Duration, load_threads: Option<u64>) -> io::Result<Drift> {
     let stop = AtomicBool::new(false);
     let load = load_threads.unwrap_or(0);
     let Span { tach, first, last } =
-        std::thread::scope(|scope| measure_under_load(scope, span, load, &stop));
+        std::thread::scope(|scope| measure_under_load(scope, span, load, &stop))?;
     let os = last.os_instant() - first.os_instant();
     let error_ns = to_signed_ns(tach) - to_signed_ns(os);
     let bracket_counts = (first.bracket_counts() + last.bracket_counts()) as f64 / 2.0;
-    Drift {
+    Ok(Drift {
         span_ns: to_ns(os),
         loaded: load_threads.is_some(),
         error_ns,
         error_ppb: error_ns as f64 / os.as_nanos() as f64 * 1e9,
         resolution_ns: bracket_counts / tach::info().rate_hz * 1e9,
-    }
+    })
 }
 
 /// Measures a span while a number of threads spin.
@@ -298,15 +306,15 @@ fn measure_under_load<'scope>(
     span: Duration,
     threads: u64,
     stop: &'scope AtomicBool,
-) -> Span {
-    for _ in 0..threads {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-        });
-    }
-    let measured = measure_span(span);
+) -> io::Result<Span> {
+    let spin = || {
+        while !stop.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    };
+    let started = (0..threads).try_for_each(|_| Builder::new().spawn_scoped(scope, spin).map(drop));
+    let measured = started.map(|()| measure_span(span));
+    // Also if a thread could not be started, so that the others end.
     stop.store(true, Ordering::Relaxed);
     measured
 }

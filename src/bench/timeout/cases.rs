@@ -18,6 +18,7 @@ use cli::units;
 use crate::bench::command::name;
 use crate::bench::harness::{self, Settings};
 use crate::bench::timeout::counts_program::CountsError;
+use crate::bench::timeout::workload_runtime::create_runtime;
 
 /// Batches of a round: enough for percentiles over batches, and few enough that the timestamps
 /// between them cost almost nothing.
@@ -228,6 +229,6 @@ impl harness::Case for Case {
     }
 
     fn run(&self, plan: BatchPlan, _: &Arc<AtomicBool>) -> io::Result<(Vec<f64>, FiredTimeouts)> {
-        run_timed(self.job, plan)
+        Ok(run_timed(self.job, &create_runtime(self.job.workload)?, plan))
     }
 }

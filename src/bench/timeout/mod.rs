@@ -7,6 +7,7 @@ pub mod file;
 mod picture;
 mod reference;
 mod view;
+mod workload_runtime;
 
 use std::time::Duration;
 

@@ -443,6 +443,35 @@ pub static MONITOR: Scene = other!(
     "--subject",
     "nanosleep"
 );
+pub static CLOCK_THREADS: Scene = other!(
+    "clock-threads",
+    "bench",
+    "clock",
+    "--quiet",
+    "--threads",
+    "3",
+    "--order-reads",
+    "1000",
+    "--drift",
+    "1ms",
+    "--load"
+);
+pub static CHANNEL: Scene = other!(
+    "channel",
+    "bench",
+    "timeout",
+    "--quiet",
+    "--variant",
+    "control",
+    "--workload",
+    "channel-multi-thread",
+    "--rounds",
+    "1",
+    "--round-time",
+    "1ms"
+);
+pub static DISPATCH: Scene =
+    other!("dispatch", "bench", "dispatch", "--quiet", "--rounds", "1", "--round-time", "1ms");
 pub static CLOCKS: Scene = other!(
     "clocks",
     "bench",
@@ -509,7 +538,7 @@ pub static FLEET: Scene = Scene {
 };
 
 impl Scene {
-    pub const ALL: [&Self; 25] = [
+    pub const ALL: [&Self; 28] = [
         &TIMERS,
         &SPECIAL,
         &WORKERS,
@@ -530,6 +559,9 @@ impl Scene {
         &STORE,
         &MONITOR,
         &CLOCKS,
+        &CLOCK_THREADS,
+        &CHANNEL,
+        &DISPATCH,
         &PAGE,
         &LISTENING,
         &METERS,

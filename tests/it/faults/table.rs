@@ -1,9 +1,9 @@
 //! The table of faults: the command, the fault, its moments, and the expected result.
 
 use super::scene::{
-    AGAIN, CLOCKS, CONFIGURED, CONTROL, DUET, EACH, FLEET, GATE, GATED, LISTENING, LOADED, METERS,
-    MONITOR, PAGE, PICTURES, PROGRAM, REDRAWN, ROUND, SETTINGS, SPECIAL, STORE, Scene, TIMERS,
-    URGENT, WHY, WORKERS,
+    AGAIN, CHANNEL, CLOCK_THREADS, CLOCKS, CONFIGURED, CONTROL, DISPATCH, DUET, EACH, FLEET, GATE,
+    GATED, LISTENING, LOADED, METERS, MONITOR, PAGE, PICTURES, PROGRAM, REDRAWN, ROUND, SETTINGS,
+    SPECIAL, STORE, Scene, TIMERS, URGENT, WHY, WORKERS,
 };
 
 /// A line of the table, with one row per moment.
@@ -168,10 +168,13 @@ pub const FAULT_LINES: &[FaultLine] = &[
     call(&SPECIAL, "epoll_wait", "EINTR", &[Half], Unharmed),
     call(&TIMERS, "eventfd", "EMFILE", EDGES, Fails(TOKIO, DESCRIPTORS)),
     // Threads. The first one waits for Ctrl-C. A round first checks that two threads can be started,
-    // then tokio starts two. If tokio gets only its first thread, it blocks forever: that moment is
-    // left out.
+    // then tokio starts two. If it gets only its first one, it waits for the end of that thread.
     call(&WORKERS, "thread", "EAGAIN", &[From(2), From(3), From(4), From(22)],
         Fails(&["os-interval"], "Resource temporarily unavailable")),
+    call(&WORKERS, "thread", "EAGAIN", &[From(5)], Fails(&["os-interval"], "cannot start 2 threads: ")),
+    call(&CLOCK_THREADS, "thread", "EAGAIN", EDGES, Stopped("cannot start the threads: Resource temporarily unavailable")),
+    call(&CHANNEL, "thread", "EAGAIN", &[Middle, End], Stopped("cannot measure: ")),
+    call(&DISPATCH, "thread", "EAGAIN", &[Middle, End], Stopped("cannot measure: Resource temporarily unavailable")),
     call(&CONTROL, "thread", "EAGAIN", ONCE, Stopped("cannot watch for Ctrl-C: Resource temporarily unavailable")),
     call(&PROGRAM, "thread", "EAGAIN", &[Middle, End], Fails(&["program"], "cannot start the watcher thread")),
     call(&LOADED, "thread", "EAGAIN", &[End], Stopped("cannot start the watcher thread")),

@@ -2,8 +2,10 @@
 #![allow(clippy::disallowed_methods, reason = "the clocks are measured here")]
 
 use std::hint::black_box;
-use std::sync::Barrier;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Barrier, OnceLock};
+use std::thread::{Builder, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use tach::{MonotonicInstant, OrderedInstant};
@@ -25,7 +27,11 @@ pub trait Clock: Sync {
     fn counts(&self, reads: usize) -> Vec<u64>;
     /// Compares readings across threads: each of `threads` threads checks `checks_per_thread` times
     /// whether the clock is behind a reading of another thread.
-    fn violations(&self, threads: u64, checks_per_thread: u64) -> Vec<OrderViolations>;
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a thread cannot be started.
+    fn violations(&self, threads: u64, checks_per_thread: u64) -> io::Result<Vec<OrderViolations>>;
 }
 
 /// Readings of one thread that were behind an earlier reading of another thread.
@@ -72,7 +78,7 @@ impl<T, R: Fn() -> T + Sync, C: Fn(T) -> u64 + Sync> Clock for TypedClock<R, C> 
         counts
     }
 
-    fn violations(&self, threads: u64, checks_per_thread: u64) -> Vec<OrderViolations> {
+    fn violations(&self, threads: u64, checks_per_thread: u64) -> io::Result<Vec<OrderViolations>> {
         let published = AtomicU64::new(0);
         run_on_threads(threads, |_| self.check_order(&published, checks_per_thread))
     }
@@ -118,18 +124,37 @@ pub fn costed_clocks() -> Vec<(&'static str, &'static dyn Clock)> {
 }
 
 /// Runs `work` on several threads at once. Its argument is the index of the thread.
-pub fn run_on_threads<T: Send>(threads: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
+///
+/// # Errors
+///
+/// Returns an error if a thread cannot be started. None of them has done any work then.
+pub fn run_on_threads<T: Send>(threads: u64, work: impl Fn(u64) -> T + Sync) -> io::Result<Vec<T>> {
     let barrier = &Barrier::new(threads as usize);
-    let work = &work;
+    let (are_started, work) = (&OnceLock::<bool>::new(), &work);
     std::thread::scope(|scope| {
         let mut started = Vec::new();
         for i in 0..threads {
-            started.push(scope.spawn(move || {
-                barrier.wait();
-                work(i)
-            }));
+            let run = move || {
+                // Only if all threads exist can all of them reach the barrier.
+                are_started.wait().then(|| {
+                    barrier.wait();
+                    work(i)
+                })
+            };
+            match Builder::new().spawn_scoped(scope, run) {
+                Ok(thread) => started.push(thread),
+                Err(error) => {
+                    let _ = are_started.set(false);
+                    return Err(error);
+                }
+            }
         }
-        started.into_iter().map(|t| t.join().expect("the work does not panic")).collect()
+        let _ = are_started.set(true);
+        let join = |thread: ScopedJoinHandle<'_, Option<T>>| {
+            let result = thread.join().expect("the work does not panic");
+            result.expect("all threads were started")
+        };
+        Ok(started.into_iter().map(join).collect())
     })
 }
 
@@ -231,10 +256,14 @@ pub fn measure_first_use() -> FirstUse {
 /// Counts implausible elapsed times since a reading of another thread.
 ///
 /// Each of `threads` threads computes `checks_per_thread` elapsed times.
-pub fn count_absurd(threads: u64, checks_per_thread: u64) -> u64 {
+///
+/// # Errors
+///
+/// Returns an error if a thread cannot be started.
+pub fn count_absurd(threads: u64, checks_per_thread: u64) -> io::Result<u64> {
     let published = AtomicU64::new(tach::Instant::now().count());
-    let counts = run_on_threads(threads, |_| check_elapsed(&published, checks_per_thread));
-    counts.iter().sum()
+    let counts = run_on_threads(threads, |_| check_elapsed(&published, checks_per_thread))?;
+    Ok(counts.iter().sum())
 }
 
 /// Counts implausible elapsed times since the readings that other threads publish.

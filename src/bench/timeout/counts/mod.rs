@@ -18,6 +18,7 @@ use benchloops::timeouts::operation_counts::OperationCounts;
 
 use crate::bench::timeout::counts::counter_reads::TscTrap;
 use crate::bench::timeout::counts::tally::TimerTally;
+use crate::bench::timeout::workload_runtime::create_runtime;
 
 pub use allocations::CountingAllocator;
 
@@ -75,7 +76,7 @@ fn count(job: Job) -> io::Result<OperationCounts> {
         start: None,
         counts: None,
     };
-    let meter = job.run::<TimerTally, _>(meter)?;
+    let meter = job.run::<TimerTally, _>(&create_runtime(job.workload)?, meter);
     drop(trap);
     meter.counts.ok_or_else(|| io::Error::other("the loop ended early"))
 }

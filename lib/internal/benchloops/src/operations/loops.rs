@@ -29,7 +29,7 @@ type Round = Vec<f64>;
 ///
 /// # Errors
 ///
-/// Returns an error if the runtime cannot be created.
+/// Returns an error if the runtime or a thread cannot be created.
 pub fn run(
     operation: Operation,
     side: BenchRuntime,
@@ -301,7 +301,7 @@ impl Crossing {
         }
         std::thread::scope(|scope| {
             let _guard = OverGuard(&self.over);
-            scope.spawn(event_source);
+            std::thread::Builder::new().spawn_scoped(scope, event_source)?;
             runtime()
         })
     }

@@ -100,9 +100,9 @@ impl Executor for Tokio {
     }
 }
 
-/// Runs a task of busypoll with the context of a tokio runtime.
+/// Runs a task of busypoll with the context of a tokio runtime, which needs no thread for this.
 pub fn run_bridged<F: Future + 'static>(future: F) -> io::Result<F::Output> {
-    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build()?;
+    let tokio = tokio::runtime::Builder::new_current_thread().build()?;
     busypoll(IdleMode::Never)?.block_on(async {
         let task = busypoll::spawn_boxed(busypoll::compat::with_tokio(tokio.handle(), future));
         task.await.map_err(|error| io::Error::other(error.to_string()))

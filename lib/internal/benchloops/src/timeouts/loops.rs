@@ -7,13 +7,12 @@
 use std::fmt;
 use std::future::{Future, pending, poll_fn, ready};
 use std::hint::black_box;
-use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::task::coop::unconstrained;
 
@@ -99,50 +98,45 @@ pub trait Meter: Send + 'static {
 }
 
 impl Job {
-    pub fn run<T: Tally, R: Meter>(self, meter: R) -> io::Result<R> {
-        guards::visit_guard::<T, _>(self.variant, self.clock, JobVisitor { job: self, meter })
+    /// Runs the job on a runtime with the [workers](Workload::workers) of its workload.
+    pub fn run<T: Tally, R: Meter>(self, runtime: &Runtime, meter: R) -> R {
+        let visitor = JobVisitor { job: self, runtime, meter };
+        guards::visit_guard::<T, _>(self.variant, self.clock, visitor)
             .expect("the variant can use the clock")
     }
 }
 
-struct JobVisitor<R> {
+struct JobVisitor<'a, R> {
     job: Job,
+    runtime: &'a Runtime,
     meter: R,
 }
 
-impl<R: Meter> Visitor for JobVisitor<R> {
-    type Output = io::Result<R>;
+impl<R: Meter> Visitor for JobVisitor<'_, R> {
+    type Output = R;
 
     fn visit<G: Guard>(self) -> Self::Output {
-        let Self { job: Job { workload, length, capacity, .. }, meter } = self;
-        let runtime = create_runtime(workload)?;
-        Ok(match workload {
+        let Self { job: Job { workload, length, capacity, .. }, runtime, meter } = self;
+        match workload {
             Workload::ChannelMultiThread | Workload::ChannelCurrentThread => {
-                run_in_task(&runtime, channel::<G, _>(length, capacity, meter))
+                run_in_task(runtime, channel::<G, _>(length, capacity, meter))
             }
-            Workload::Rearm => run_in_task(&runtime, rearm::<G, _>(length, meter)),
+            Workload::Rearm => run_in_task(runtime, rearm::<G, _>(length, meter)),
             Workload::Ready => {
-                run_in_task(&runtime, messages::<G, _, _, _>(length, meter, || ready(())))
+                run_in_task(runtime, messages::<G, _, _, _>(length, meter, || ready(())))
             }
             Workload::Pending => {
                 let message = ReadyAtSecondPoll::default;
-                run_in_task(&runtime, messages::<G, _, _, _>(length, meter, message))
+                run_in_task(runtime, messages::<G, _, _, _>(length, meter, message))
             }
             Workload::Moved => {
                 let message = LargeMessage::default;
-                run_in_task(&runtime, messages::<G, _, _, _>(length, meter, message))
+                run_in_task(runtime, messages::<G, _, _, _>(length, meter, message))
             }
-            Workload::Timers(n) => run_in_task(&runtime, timers::<G, _>(length, n, false, meter)),
-            Workload::Expired(n) => run_in_task(&runtime, timers::<G, _>(length, n, true, meter)),
-            Workload::Fire(every) => run_in_task(&runtime, firing::<G, _>(length, every, meter)),
-        })
-    }
-}
-
-fn create_runtime(workload: Workload) -> io::Result<Runtime> {
-    match workload.workers() {
-        None => Builder::new_current_thread().enable_time().build(),
-        Some(workers) => Builder::new_multi_thread().worker_threads(workers).enable_time().build(),
+            Workload::Timers(n) => run_in_task(runtime, timers::<G, _>(length, n, false, meter)),
+            Workload::Expired(n) => run_in_task(runtime, timers::<G, _>(length, n, true, meter)),
+            Workload::Fire(every) => run_in_task(runtime, firing::<G, _>(length, every, meter)),
+        }
     }
 }
 

@@ -1,21 +1,18 @@
 //! Timing of the loops.
 
-use std::io;
 use std::time::Duration;
+
+use tokio::runtime::Runtime;
 
 use super::loops::{Job, Meter};
 use super::tally::Uncounted;
 use crate::batches::{self, BatchPlan};
 
 /// Runs a job and returns the counts per message of each batch, and the timeouts that fired.
-///
-/// # Errors
-///
-/// Returns an error if the runtime cannot be created.
-pub fn run_timed(job: Job, plan: BatchPlan) -> io::Result<(Vec<f64>, FiredTimeouts)> {
+pub fn run_timed(job: Job, runtime: &Runtime, plan: BatchPlan) -> (Vec<f64>, FiredTimeouts) {
     let meter = TimedMeter { meter: batches::Meter::new(plan), fired: FiredTimeouts::default() };
-    let TimedMeter { meter, fired } = job.run::<Uncounted, _>(meter)?;
-    Ok((meter.costs(), fired))
+    let TimedMeter { meter, fired } = job.run::<Uncounted, _>(runtime, meter);
+    (meter.costs(), fired)
 }
 
 /// The timeouts that fired in a round.

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tickmeter::Meter;
+use tokio::runtime::Builder;
 
 use crate::machine::os::{self, ThreadStats, ThreadTimes};
-use crate::measure::executor::{poll_until_ready, runtime_builder};
+use crate::measure::executor::{build_runtime, poll_until_ready};
 use crate::measure::late_tick_log::LateTickRecorder;
 use crate::panics;
 use crate::scenario::Runtime;
@@ -76,9 +77,11 @@ where
     S: Subject<Ticker: Ticker<Event: Send> + Send>,
 {
     let (threads, worker_threads) = (endless.threads.clone(), endless.threads.clone());
-    let mut builder = runtime_builder(endless.runtime.unwrap_or(Runtime::CurrentThread))?;
-    builder.enable_all().on_thread_start(move || worker_threads.add_current());
-    let runtime = builder.build()?;
+    let enable_all = |builder: &mut Builder| {
+        builder.enable_all();
+    };
+    let runtime = endless.runtime.unwrap_or(Runtime::CurrentThread);
+    let runtime = build_runtime(runtime, enable_all, move || worker_threads.add_current())?;
     threads.add_current();
     let task = async { tokio::spawn(tick_endlessly::<S>(endless)).await };
     panics::join_or_resume_unwind(runtime.block_on(task))

@@ -3,16 +3,13 @@
 use std::future::Future;
 use std::io;
 use std::pin::pin;
-use std::sync::RwLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::Scope;
 
-use cli::words::pluralize;
 use tokio::runtime::Builder;
 
 use crate::measure::runtime_load;
 use crate::measure::tick_loop::{RawRound, RoundSetup, record_unpark, run_loop, run_loops};
 use crate::measure::why;
+use crate::measure::worker_threads::build_multi_thread;
 use crate::panics;
 use crate::scenario::Runtime;
 use crate::subject::OnBusypoll;
@@ -61,30 +58,36 @@ pub fn run_on_tokio<S>(setup: RoundSetup) -> io::Result<RawRound>
 where
     S: Subject<Ticker: Ticker<Event: Send> + Send>,
 {
-    let mut builder = runtime_builder(setup.runtime)?;
     let Some(profiler) = setup.profiler.clone() else {
-        return run_in_task::<S>(setup, builder);
+        return run_in_task::<S>(setup, |_| (), || ());
     };
-    builder.on_thread_park(why::park);
     if setup.runtime == Runtime::CurrentThread {
-        return run_recorded(setup, |setup| run_in_task::<S>(setup, builder));
+        let configure = |builder: &mut Builder| {
+            builder.on_thread_park(why::park);
+        };
+        return run_recorded(setup, |setup| run_in_task::<S>(setup, configure, || ()));
     }
     let leaving = profiler.clone();
-    builder.on_thread_start(move || profiler.enter()).on_thread_stop(move || leaving.leave());
+    let configure = |builder: &mut Builder| {
+        builder.on_thread_park(why::park).on_thread_stop(move || leaving.leave());
+    };
     // All threads have left when the runtime is dropped.
-    run_in_task::<S>(setup, builder)
+    run_in_task::<S>(setup, configure, move || profiler.enter())
 }
 
-/// Returns the builder of a runtime.
-pub(super) fn runtime_builder(runtime: Runtime) -> io::Result<Builder> {
+/// Builds a runtime, of which each worker thread calls `on_worker_start` first.
+pub(super) fn build_runtime(
+    runtime: Runtime,
+    configure: impl FnOnce(&mut Builder),
+    on_worker_start: impl Fn() + Send + Sync + 'static,
+) -> io::Result<tokio::runtime::Runtime> {
     match runtime {
-        Runtime::CurrentThread => Ok(Builder::new_current_thread()),
-        Runtime::MultiThread(workers) => {
-            check_threads_available(workers)?;
-            let mut builder = Builder::new_multi_thread();
-            builder.worker_threads(workers).thread_name(panics::WORKER_NAME);
-            Ok(builder)
+        Runtime::CurrentThread => {
+            let mut builder = Builder::new_current_thread();
+            configure(&mut builder);
+            builder.build()
         }
+        Runtime::MultiThread(workers) => build_multi_thread(workers, configure, on_worker_start),
     }
 }
 
@@ -99,13 +102,20 @@ fn note_unpark(is_profiled: bool) {
 }
 
 /// Runs a round in a task, together with a load of tasks.
-fn run_in_task<S>(setup: RoundSetup, mut builder: Builder) -> io::Result<RawRound>
+fn run_in_task<S>(
+    setup: RoundSetup,
+    configure: impl FnOnce(&mut Builder),
+    on_worker_start: impl Fn() + Send + Sync + 'static,
+) -> io::Result<RawRound>
 where
     S: Subject<Ticker: Ticker<Event: Send> + Send>,
 {
     let is_profiled = setup.profiler.is_some();
-    builder.enable_all().on_thread_unpark(move || note_unpark(is_profiled));
-    let runtime = builder.build()?;
+    let configure = |builder: &mut Builder| {
+        builder.enable_all().on_thread_unpark(move || note_unpark(is_profiled));
+        configure(builder);
+    };
+    let runtime = build_runtime(setup.runtime, configure, on_worker_start)?;
     let (tasks, load_cpu) = (setup.tasks, setup.load_cpu.clone());
     let result = runtime.block_on(async {
         if let Some(tasks) = tasks {
@@ -117,73 +127,6 @@ where
         }
     });
     panics::join_or_resume_unwind(result)
-}
-
-/// Checks that there is enough memory to start a thread.
-///
-/// If the stack of a thread can be allocated but other data of the standard library cannot, the
-/// whole process is aborted.
-fn check_thread_memory() -> io::Result<()> {
-    // Some allocators keep smaller blocks for the thread that has freed them.
-    const STACK_AND_DATA_BYTES: usize = 40 << 20;
-    let mut memory = Vec::<u8>::new();
-    memory.try_reserve_exact(STACK_AND_DATA_BYTES).map_err(|_| io::ErrorKind::OutOfMemory)?;
-    std::hint::black_box(&mut memory);
-    Ok(())
-}
-
-/// Starts and ends `count` concurrent threads to check that tokio can do so.
-///
-/// If tokio cannot start all of its threads, it panics or waits forever. This runs before each
-/// round, since other processes may have used up a limit in the meantime.
-fn check_threads_available(count: usize) -> io::Result<()> {
-    let threads = WaitingThreads::default();
-    let started = std::thread::scope(|scope| threads.start(scope, count));
-    started.map_err(|error| io::Error::other(NoThreads { count, error }))
-}
-
-/// The worker threads of a runtime cannot be started.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot start {}: {error}; raise the limit, for example with ulimit -u, or give fewer threads with --runtime multi-thread:N",
-    pluralize(*.count as u64, "thread")
-)]
-struct NoThreads {
-    count: usize,
-    #[source]
-    error: io::Error,
-}
-
-/// Threads that wait at a gate.
-#[derive(Default)]
-struct WaitingThreads {
-    gate: RwLock<()>,
-    running: AtomicUsize,
-}
-
-impl WaitingThreads {
-    /// Starts threads behind the closed gate, one after the other, then opens it.
-    fn start<'scope>(
-        &'scope self,
-        scope: &'scope Scope<'scope, '_>,
-        count: usize,
-    ) -> io::Result<()> {
-        let _closed = self.gate.write();
-        for running_before in 0..count {
-            check_thread_memory()?;
-            std::thread::Builder::new().spawn_scoped(scope, || self.wait())?;
-            // Check the memory for the next thread after this one has allocated its own.
-            while self.running.load(Ordering::Acquire) == running_before {
-                std::thread::yield_now();
-            }
-        }
-        Ok(())
-    }
-
-    fn wait(&self) {
-        self.running.fetch_add(1, Ordering::Release);
-        drop(self.gate.read());
-    }
 }
 
 #[cfg(test)]

@@ -39,3 +39,4 @@ mod tick_loop;
 pub mod trial_commands;
 pub mod trial_error;
 pub mod why;
+pub mod worker_threads;
