@@ -295,7 +295,11 @@ impl RecentLoop {
         let is_own = matches!(loop_id, LoopId::Probe { .. });
         let threads = match is_own {
             true => self.ids.clone(),
-            false => self.ids.iter().flat_map(|&id| os::process_threads(id)).collect(),
+            false => self
+                .ids
+                .iter()
+                .flat_map(|&id| os::process_threads(id).unwrap_or_default())
+                .collect(),
         };
         LateLoop { threads, is_own, ticks }
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use cli::exit::{self, usage};
+use cli::exit::{self, Error, usage};
 use cli::file_io;
 use cli::file_io::Contents;
 
@@ -43,12 +43,13 @@ impl Log {
     ///
     /// Returns an error if the directory is not writable, or that of the current day in it.
     pub fn open(directory: &Path, host: &str, max_intervals: Option<usize>) -> exit::Result<Self> {
-        let path = directory.display();
-        let unwritable =
-            |e| usage!("cannot write to {path}: {e}; choose another directory with --log");
+        let unwritable = |directory: &Path, e: io::Error| {
+            let message = format!("cannot write to {}: {e}", directory.display());
+            Error::unusable_output(&e, message, "choose another directory with --log")
+        };
         std::fs::create_dir_all(directory)
             .and_then(|()| file_io::check_directory_writable(directory))
-            .map_err(unwritable)?;
+            .map_err(|e| unwritable(directory, e))?;
         let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let today = directory.join(&now[..DAY_LEN]);
         if today.symlink_metadata().is_ok() {
@@ -56,14 +57,9 @@ impl Log {
                 true => file_io::check_directory_writable(&today),
                 false => Err(io::ErrorKind::NotADirectory.into()),
             };
-            checked.map_err(|e| {
-                usage!(
-                    "cannot write to {}: {e}; choose another directory with --log",
-                    today.display()
-                )
-            })?;
+            checked.map_err(|e| unwritable(&today, e))?;
         }
-        for day in day_names(directory).map_err(unwritable)? {
+        for day in day_names(directory).map_err(|e| unwritable(directory, e))? {
             file_io::remove_abandoned_files(&directory.join(day));
         }
         let host = plain_name(host);

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use cli::exit::{self, usage};
+use cli::exit::{self, Error, usage};
 use cli::units;
 use engine::machine::host;
 use engine::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed};
-use engine::subject::{self, WaitKind};
+use engine::subject::{self, SubjectUnavailable, WaitKind};
 use files::bins::{Labels, cell};
 use files::subjects::{DefaultSelection, defaults_of};
 
@@ -64,8 +64,13 @@ pub fn select_probes(args: &MonitorArgs) -> exit::Result<Vec<Scenario>> {
                 "{name} moves its grid with each miss, so its lateness would only grow over days; leave it out"
             ));
         }
-        subject::check_available(subject)
-            .map_err(|reason| usage!("{name} is not available here: {reason}"))?;
+        subject::check_available(subject).map_err(|reason| {
+            let message = format!("{name} is not available here: {reason}");
+            match &reason {
+                SubjectUnavailable::NoTicker(error) => Error::from_io(error, message),
+                _ => Error::usage(message),
+            }
+        })?;
         spinning += usize::from(subject.wait_kind == WaitKind::Spin);
     }
     if spinning as f64 > args.budget {

@@ -60,7 +60,7 @@ impl LateFunctions {
     fn find(&self, snapshot: &Snapshot, clocks: &MeterClocks, seen: u64) -> Option<LateFunction> {
         let ticks = late_ticks(snapshot, clocks, seen, MAX_AGE);
         let origin = ticks.last()?.wake;
-        let threads = os::process_threads(snapshot.pid);
+        let threads = os::process_threads(snapshot.pid).ok()?;
         let late_loop = LateLoop { threads, is_own: false, ticks };
         let loops = std::iter::once(&late_loop);
         let past = self.hindsight.look_back(loops, origin, PastConditions::default())?;

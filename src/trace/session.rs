@@ -42,7 +42,7 @@ impl Target {
         match self {
             Self::Program(_, child) => child.try_exit().map(|exit| exit.to_string()),
             Self::Process(process) => {
-                if os::process_threads(*process).is_empty() {
+                if os::process_threads(*process).is_ok_and(|threads| threads.is_empty()) {
                     Some("ended by itself".to_owned())
                 } else {
                     None
@@ -87,9 +87,11 @@ pub struct TraceRecording {
 /// # Errors
 ///
 /// Returns an error if the process does not exist, belongs to another user, is a 32-bit program, or
-/// has no such thread.
+/// has no such thread, or if its threads cannot be listed.
 pub fn check_process(process: u32, thread: Option<&str>) -> exit::Result<()> {
-    let threads = os::process_threads(process);
+    let threads = os::process_threads(process).map_err(|e| {
+        Error::refused(&e, format!("cannot list the threads of process {process} in /proc: {e}"))
+    })?;
     if threads.is_empty() {
         return Err(usage!("process {process} does not exist; `ps -e` lists all processes"));
     }
@@ -252,7 +254,7 @@ fn tracker_for(target: &Target) -> WaitTracker {
     let clocks = os::clocks_ahead_ns();
     let mut tracker = WaitTracker::new(process, with_children, &functions, clocks);
     tracker.track_thread(process, ThreadName::default());
-    for thread in os::process_threads(process) {
+    for thread in os::process_threads(process).unwrap_or_default() {
         let name = os::thread_name(thread)
             .map_or_else(ThreadName::default, |name| ThreadName::from_bytes(name.as_bytes()));
         tracker.track_thread(thread, name);

@@ -423,3 +423,36 @@ fn output_directory_appears_atomically() {
     assert!(run(&fresh).status.success());
     assert_eq!(files(&fresh), before);
 }
+
+/// With so few descriptors, neither another place nor another process is a remedy.
+#[test]
+fn scarce_descriptors_need_a_limit() {
+    const OUT: [&str; 2] = ["--out", "out"];
+    let commands: [(&[&str], &[&str]); 8] = [
+        (&["run", "-q", "--subject", "spin", "--ticks", "20", "--period", "1ms"], &OUT),
+        (&["find", "-q", "--subject", "spin", "--goal", "p50=1h", "--max-time", "1s"], &OUT),
+        (&["gate", "-q", "--a", "spin", "--b", "spin", "--max-pairs", "24"], &OUT),
+        (&["gate", "baseline", "add", "-q", "--subject", "spin"], &["out"]),
+        (&["bench", "clock", "-q", "--threads", "1", "--order-reads", "9", "--drift", "1ms"], &OUT),
+        (&["new-plan"], &["out"]),
+        (&["monitor", "-q", "--budget", "400%", "--duration", "1s"], &["--log", "out"]),
+        (&["trace", "-q", "--pid", "1", "--duration", "1s"], &OUT),
+    ];
+    for (command, out) in commands {
+        let home = tempfile::tempdir().unwrap();
+        let ran = Command::new("sh")
+            .args(["-c", "ulimit -n 5; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_osjitter")])
+            .args(command)
+            .args(out)
+            .env("TICKMETER_DIR", home.path())
+            .current_dir(home.path())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        if stderr.contains("Too many open files") {
+            assert_eq!(ran.status.code(), Some(4), "{command:?}: {stderr}");
+            assert!(stderr.contains("ulimit -n 1024"), "{command:?}: {stderr}");
+        }
+        assert!(stderr.is_empty() || stderr.contains("Too many"), "{command:?}: {stderr}");
+    }
+}

@@ -75,15 +75,38 @@ impl Error {
     /// Reports a file or a program of the user that cannot be opened or started. That is bad input,
     /// unless the system has no resources left.
     pub fn from_io(error: &io::Error, message: String) -> Self {
-        if is_out_of_resources(error) { Self::measure(message) } else { Self::usage(message) }
+        if is_out_of_resources(error) {
+            Self::refused(error, message)
+        } else {
+            Self::usage(message)
+        }
+    }
+
+    /// Reports an operation that the system refused although the request is right.
+    pub fn refused(error: &io::Error, message: String) -> Self {
+        let remedy = if is_out_of_descriptors(error) { MORE_DESCRIPTORS } else { "" };
+        Self::measure(message + remedy)
+    }
+
+    /// Reports a place for the output that cannot be written, before anything is run. Another place
+    /// is the remedy, also if there is no space left at this one, but not if the system has no other
+    /// resources left.
+    pub fn unusable_output(error: &io::Error, message: String, remedy: &str) -> Self {
+        if is_out_of_resources(error) && !is_out_of_space(error) {
+            Self::refused(error, message)
+        } else {
+            Self::usage(format!("{message}; {remedy}"))
+        }
     }
 
     /// Reports an output path that cannot be written. The result is lost, as with standard output.
     pub fn unwritable(path: &Path, error: &io::Error) -> Self {
-        Self::measure(format!(
-            "cannot write {}: {error}; choose another place with --out",
-            path.display()
-        ))
+        let message = format!("cannot write {}: {error}", path.display());
+        if is_out_of_descriptors(error) {
+            Self::refused(error, message)
+        } else {
+            Self::measure(format!("{message}; choose another place"))
+        }
     }
 
     /// Prefixes the message with its context, such as a file or a flag.
@@ -127,13 +150,24 @@ impl fmt::Display for Error {
 /// Returns whether an operation failed because the system has no memory, processes, open files or disk space
 /// left, so that the request itself may be right.
 pub fn is_out_of_resources(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, OutOfMemory, QuotaExceeded, StorageFull, WouldBlock};
-    let is_shortage = matches!(
-        error.kind(),
-        FileTooLarge | OutOfMemory | QuotaExceeded | StorageFull | WouldBlock
-    );
-    is_shortage || error.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code))
+    let is_shortage =
+        matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock);
+    is_shortage || is_out_of_space(error) || is_out_of_descriptors(error)
 }
+
+/// Returns whether an operation failed because a file system has no space left.
+fn is_out_of_space(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), FileTooLarge | QuotaExceeded | StorageFull)
+}
+
+/// Returns whether an operation failed because too many files are open.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code))
+}
+
+/// Remedy if too many files are open, as the end of a message.
+pub const MORE_DESCRIPTORS: &str = "; raise the limit, for example with ulimit -n 1024";
 
 /// Codes of the system for too many open files, for which the standard library has no kind:
 /// `ENFILE` and `EMFILE`, which are equal on all Unix systems, or `ERROR_TOO_MANY_OPEN_FILES`.
@@ -141,7 +175,14 @@ const TOO_MANY_OPEN_FILES: &[i32] = if cfg!(windows) { &[4] } else { &[23, 24] }
 
 /// Removes the path of a temporary file, which the user has not chosen, from an error message.
 pub fn strip_temp_path(error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), error.to_string().split(" at path ").next().unwrap_or_default())
+    let text = error.to_string();
+    let message = text.split(" at path ").next().unwrap_or_default();
+    // Errors with a path have no code of the system.
+    let code = message.rsplit_once("(os error ").and_then(|(_, code)| code.strip_suffix(')'));
+    match code.and_then(|code| code.parse().ok()) {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), message),
+    }
 }
 
 /// Formats an error of bad usage: `return Err(usage!("unknown subject {name:?}"))`.

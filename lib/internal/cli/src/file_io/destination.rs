@@ -37,7 +37,8 @@ impl<'a> Destination<'a> {
         let file = self.path;
         check_replacement(Some(file).filter(|file| has_content(file)), self.force)?;
         WriteTarget::find(file).and_then(|target| target.check_writable()).map_err(|e| {
-            usage!("cannot write {}: {e}; choose another path; nothing was run", file.display())
+            let message = format!("cannot write {}: {e}", file.display());
+            Error::unusable_output(&e, message, "choose another path; nothing was run")
         })
     }
 

@@ -106,12 +106,12 @@ impl OutputDirectory {
         if let Some(Destination { path, .. }) = requested {
             // Before a directory is created.
             check_length(&path.join("f".repeat(MAX_FILE_NAME_BYTES)))
-                .map_err(|e| usage!("cannot write to {}: {e}; {REMEDY}", path.display()))?;
+                .map_err(|e| unusable(path, &e))?;
         }
         let (directory, unwritten) = match requested {
             Some(Destination { path, .. }) => create_directory(path)
                 .map(|created| (path.to_path_buf(), created))
-                .map_err(|e| usage!("cannot write to {}: {e}; {REMEDY}", path.display()))?,
+                .map_err(|e| unusable(path, &e))?,
             None => create_unique(Path::new("results"), &stamp.replace([':', '-'], ""))?,
         };
         let opened = Self {
@@ -121,8 +121,7 @@ impl OutputDirectory {
             force: requested.is_some_and(|destination| destination.force),
             has_written: Cell::new(false),
         };
-        let failed =
-            |e: io::Error| usage!("cannot write to {}: {e}; {REMEDY}", directory.display());
+        let failed = |e: io::Error| unusable(&directory, &e);
         check_directory_writable(&directory).map_err(failed)?;
         remove_abandoned_files(parent(&directory));
         remove_abandoned_files(&directory);
@@ -243,6 +242,12 @@ impl OutputDirectory {
     }
 }
 
+/// Reports a directory that cannot be written, before anything is run.
+fn unusable(directory: &Path, error: &io::Error) -> Error {
+    let message = format!("cannot write to {}: {error}", directory.display());
+    Error::unusable_output(error, message, REMEDY)
+}
+
 /// A file that has the name of a result.
 struct FoundResult {
     path: PathBuf,
@@ -285,9 +290,7 @@ fn create_directory(directory: &Path) -> io::Result<Vec<EmptyDirectory>> {
 /// Creates a directory that did not exist, and its parents: two commands that start at the same time
 /// have different ones. Returns all that did not exist, each before its parent.
 fn create_unique(parent: &Path, name: &str) -> Result<(PathBuf, Vec<EmptyDirectory>)> {
-    let failed =
-        |path: &Path, e: io::Error| usage!("cannot write to {}: {e}; {REMEDY}", path.display());
-    let mut created = create_directory(parent).map_err(|e| failed(parent, e))?;
+    let mut created = create_directory(parent).map_err(|e| unusable(parent, &e))?;
     let mut suffix = String::new();
     for number in 2_u32.. {
         let directory = parent.join(format!("{name}{suffix}"));
@@ -297,7 +300,7 @@ fn create_unique(parent: &Path, name: &str) -> Result<(PathBuf, Vec<EmptyDirecto
                 return Ok((directory, created));
             }
             Err(e) if e.kind() == ErrorKind::AlreadyExists => suffix = format!("-{number}"),
-            Err(e) => return Err(failed(&directory, e)),
+            Err(e) => return Err(unusable(&directory, &e)),
         }
     }
     unreachable!("there are fewer directories than numbers")

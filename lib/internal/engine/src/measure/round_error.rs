@@ -4,10 +4,10 @@ use std::error::Error;
 use std::sync::Arc;
 use std::{fmt, io};
 
+use cli::exit;
 use jitterstat::sample::WakeupError;
 
 use crate::load::Load;
-use crate::machine::os;
 use crate::measure::child::RunFailure;
 use crate::measure::load_failure::LoadFailure;
 use crate::panics::RuntimePanic;
@@ -73,8 +73,8 @@ impl fmt::Display for RoundError {
             Self::Unbound { cpu, error } => write!(f, "cannot bind to CPU {cpu}: {error}"),
             Self::Cancelled => f.write_str("the round was not started"),
             Self::Runtime(panic) => panic.fmt(f),
-            Self::Subject(error) if os::is_out_of_descriptors(error) => {
-                write!(f, "{error}; raise the limit, for example with ulimit -n 1024")
+            Self::Subject(error) if exit::is_out_of_descriptors(error) => {
+                write!(f, "{error}{}", exit::MORE_DESCRIPTORS)
             }
             Self::Subject(error) => error.fmt(f),
             Self::ClockStopped => f.write_str("the clock did not advance over the round"),

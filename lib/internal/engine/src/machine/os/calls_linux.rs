@@ -2,8 +2,9 @@
 //! they may use.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// System calls that can wait for a timer: number and kind of wait.
 pub const WAITS: &[(i64, &str)] = &[
@@ -72,12 +73,20 @@ pub fn current_call(thread: u32) -> Option<String> {
 }
 
 /// Returns the threads of a process. The list is empty if the process does not exist.
-pub fn process_threads(process: u32) -> Vec<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+///
+/// # Errors
+/// Returns an error if the threads cannot be listed, for example because there is no `/proc`.
+pub fn process_threads(process: u32) -> io::Result<Vec<u32>> {
+    let tasks = match std::fs::read_dir(format!("/proc/{process}/task")) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound && Path::new("/proc/self").exists() => {
+            return Ok(Vec::new());
+        }
+        tasks => tasks?,
+    };
     let mut threads: Vec<u32> =
-        tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
+        tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
     threads.sort_unstable();
-    threads
+    Ok(threads)
 }
 
 /// Returns whether a process belongs to another user while this process is not root.

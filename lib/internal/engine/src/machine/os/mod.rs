@@ -231,14 +231,6 @@ pub fn drop_cached_pages(executable: &std::path::Path) {
 #[cfg(not(target_os = "linux"))]
 pub fn drop_cached_pages(_executable: &std::path::Path) {}
 
-/// Returns whether an operation failed because the process or the system has no file descriptor
-/// left: `EMFILE` or `ENFILE`, which have the same numbers on every Unix.
-pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
-    cfg!(unix) && matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
-}
-
 /// Waits for the lock of a directory. Some network file systems have no locks; there, this returns
 /// without one.
 #[cfg(unix)]

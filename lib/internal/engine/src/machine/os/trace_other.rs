@@ -1,6 +1,7 @@
 //! Placeholder for tracing, which is supported on 64-bit Linux only.
 
 use std::collections::HashMap;
+use std::io;
 
 use crate::machine::os::events::{TraceEvent, TraceScope};
 use crate::machine::os::not_available::NotAvailable;
@@ -11,8 +12,8 @@ pub fn current_call(_: u32) -> Option<String> {
     None
 }
 
-pub fn process_threads(_: u32) -> Vec<u32> {
-    Vec::new()
+pub fn process_threads(_: u32) -> io::Result<Vec<u32>> {
+    Ok(Vec::new())
 }
 
 pub fn belongs_to_other_user(_: u32) -> bool {

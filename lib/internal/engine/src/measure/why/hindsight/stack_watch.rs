@@ -77,7 +77,8 @@ impl StackWatch {
     pub fn watch_programs(&mut self, processes: &BTreeSet<u32>) {
         let mut existing: BTreeMap<u32, u32> = BTreeMap::new();
         for &process in processes {
-            existing.extend(os::process_threads(process).into_iter().map(|id| (id, process)));
+            let threads = os::process_threads(process).unwrap_or_default();
+            existing.extend(threads.into_iter().map(|id| (id, process)));
         }
         let (mut has_ended, mut ended_samples) = (false, 0);
         self.threads.retain(|thread, watched| {
