@@ -49,8 +49,6 @@ pub static COMMANDS: [Scene; 17] = [
             "--sched",
             "fifo:1",
             "--mlock",
-            "--timer-slack",
-            "1us",
             "--out",
             "{home}/out",
         ],

@@ -55,6 +55,9 @@ impl Setting {
             Self::TimerSlack(slack) => {
                 let before = os::timer_slack_ns().ok_or_else(unknown)?;
                 os::set_timer_slack_ns(to_ns(slack))?;
+                if tuning::timer_slack_ns() == Some(0) {
+                    return Err(io::Error::other("real-time threads have no timer slack"));
+                }
                 PreviousSetting::TimerSlack(before)
             }
             Self::Cpu(cpu) => {

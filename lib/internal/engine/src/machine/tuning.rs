@@ -49,6 +49,11 @@ impl Settings {
             changes.push(Change { what: what.to_owned(), from, to })
         };
         let unknown = || "unknown".to_owned();
+        if let (Some(class @ (Sched::Fifo(_) | Sched::RoundRobin(_))), Some(_)) =
+            (self.sched, self.timer_slack)
+        {
+            return Err(TuningError::RealTimeSlack { class });
+        }
         if let Some(cpu) = self.cpu {
             let allowed = os::affinity();
             bind(cpu)?;
@@ -57,9 +62,9 @@ impl Settings {
         }
         if let Some(slack) = self.timer_slack {
             let slack_ns = to_ns(slack);
-            let from = os::timer_slack_ns().map_or_else(unknown, format_exact_ns);
+            let from = timer_slack_ns().map_or_else(unknown, format_exact_ns);
             os::set_timer_slack_ns(slack_ns).map_err(TuningError::TimerSlack)?;
-            let actual_ns = os::timer_slack_ns();
+            let actual_ns = timer_slack_ns();
             if let Some(actual_ns) = actual_ns.filter(|actual_ns| *actual_ns != slack_ns) {
                 let [requested, actual] = [slack_ns, actual_ns].map(format_exact_ns);
                 return Err(TuningError::OtherTimerSlack { requested, actual });
@@ -77,6 +82,12 @@ impl Settings {
         }
         Ok(changes)
     }
+}
+
+/// Returns the timer slack that applies to the calling thread: none to a real-time thread, even if
+/// the kernel stores one.
+pub fn timer_slack_ns() -> Option<u64> {
+    os::own_settings().timer_slack_ns
 }
 
 /// Locks the memory of the process, including later pages.
@@ -139,6 +150,21 @@ impl FromStr for Sched {
             ("fifo", Some(priority)) => Ok(Self::Fifo(priority)),
             ("rr", Some(priority)) => Ok(Self::RoundRobin(priority)),
             _ => Err(TuningError::UnknownSched(text.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn real_time_threads_get_no_slack() {
+        let timer_slack = Some(Duration::from_micros(20));
+        for class in [Sched::Fifo(1), Sched::RoundRobin(1)] {
+            let settings = Settings { sched: Some(class), timer_slack, ..Settings::default() };
+            let error = settings.apply().unwrap_err();
+            assert!(matches!(error, TuningError::RealTimeSlack { .. }), "{error}");
         }
     }
 }

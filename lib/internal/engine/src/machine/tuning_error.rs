@@ -37,6 +37,10 @@ pub enum TuningError {
     )]
     OtherTimerSlack { requested: String, actual: String },
     #[error(
+        "cannot set the timer slack with --sched {class}: real-time threads have none; give only one of them; nothing was run"
+    )]
+    RealTimeSlack { class: Sched },
+    #[error(
         "cannot lock memory: {0}; it needs CAP_IPC_LOCK or a larger ulimit -l; nothing was run"
     )]
     LockMemory(#[source] io::Error),

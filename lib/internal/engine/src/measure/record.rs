@@ -20,7 +20,7 @@ use jitterstat::sample::RoundSamples;
 use jitterstat::stats::random::SplitMix64;
 use tach::Anchor;
 
-use crate::machine::{host, os};
+use crate::machine::{host, tuning};
 use crate::measure::diagnosis::ScenarioDiagnosis;
 use crate::measure::load::Loads;
 use crate::measure::observer_cost::observer_ns_per_tick;
@@ -32,6 +32,7 @@ use crate::measure::round_settings::RoundSettings;
 use crate::measure::subject_settings::subject_settings;
 use crate::scenario::{MAX_ROUNDS_WITHOUT_SAMPLES, Plan, Scenario};
 use crate::subject::RuntimeKind;
+use crate::subject::bare_threads::MinSlack;
 use cli::exit;
 use cli::time::format_time;
 use cli::units::{format_exact_ns, to_ns};
@@ -44,13 +45,22 @@ use cli::words::pluralize;
 /// Returns an error if a setting cannot be applied.
 pub fn apply_changes(plan: &Plan) -> exit::Result<Vec<Change>> {
     let mut changes = plan.tuning.apply()?;
-    let control = SLEEPING_CONTROL.name;
-    let sleeps = plan.scenarios.iter().any(|s| s.subject.name() == control);
-    if let Some(slack_ns) = os::timer_slack_ns().filter(|_| sleeps) {
-        let what = format!("timer slack of the measuring thread, during rounds of {control}");
-        changes.push(Change { what, from: format_exact_ns(slack_ns), to: "1ns".to_owned() });
+    if plan.scenarios.iter().any(|s| s.subject.name() == SLEEPING_CONTROL.name) {
+        changes.extend(control_slack_change());
     }
     Ok(changes)
+}
+
+/// Returns the change of the timer slack of this thread by the sleeping control, as it is read back.
+fn control_slack_change() -> Option<Change> {
+    let before_ns = tuning::timer_slack_ns()?;
+    let slack = MinSlack::new().ok()?;
+    let during_ns = tuning::timer_slack_ns()?;
+    drop(slack);
+    let control = SLEEPING_CONTROL.name;
+    let what = format!("timer slack of the measuring thread, during rounds of {control}");
+    let [from, to] = [before_ns, during_ns].map(format_exact_ns);
+    (from != to).then_some(Change { what, from, to })
 }
 
 /// Conditions recorded before the first round.
@@ -675,5 +685,26 @@ fn quota_warning(cpus: f64) -> Warning {
             "the control group allows {cpus:.2} CPUs, and throttling looks like lateness"
         ),
         hint: "measure without a CPU limit".to_owned(),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn real_time_control_changes_no_slack() {
+        use crate::machine::os::{self, Sched};
+        let change = |class: Option<Sched>| {
+            os::set_timer_slack_ns(777).unwrap();
+            class.map_or(Ok(()), os::set_sched).map(|()| control_slack_change())
+        };
+        let run = |class| std::thread::spawn(move || change(class)).join().unwrap();
+        let normal = run(None).unwrap().unwrap();
+        assert_eq!([normal.from, normal.to], ["777ns", "1ns"]);
+        // Without the privilege there is no such thread.
+        if let Ok(change) = run(Some(Sched::Fifo(1))) {
+            assert_eq!(change, None);
+        }
     }
 }

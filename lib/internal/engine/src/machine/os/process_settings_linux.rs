@@ -48,7 +48,8 @@ fn list_threads(process: u32) -> (Vec<u32>, Vec<u32>) {
 /// Returns the settings of the calling thread.
 pub fn own_settings() -> ThreadSettings {
     let settings = read_thread("thread-self").map(|(_, settings)| settings).unwrap_or_default();
-    let timer_slack_ns = effective_slack_ns(settings.sched.as_deref(), os::timer_slack_ns());
+    // The class comes from a system call, so that it is known without `/proc`.
+    let timer_slack_ns = effective_slack_ns(os::sched().as_deref(), os::timer_slack_ns());
     with_quota("self", ThreadSettings { timer_slack_ns, ..settings })
 }
 
@@ -86,7 +87,8 @@ fn read_thread(name: &str) -> Option<(u64, ThreadSettings)> {
 /// Returns the timer slack that applies to a thread: none to a real-time thread, even if the kernel
 /// stores one.
 fn effective_slack_ns(sched: Option<&str>, slack_ns: Option<u64>) -> Option<u64> {
-    let has_none = sched.is_some_and(|class| class.contains(':') || class == "deadline");
+    let real_time = ["fifo", "rr", "deadline"];
+    let has_none = sched.is_some_and(|class| real_time.iter().any(|name| class.starts_with(name)));
     if has_none { Some(0) } else { slack_ns }
 }
 
