@@ -23,7 +23,7 @@ const NO_SLACK_NS: u64 = 0;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RoundSettings {
     thread: ThreadSettings,
-    has_locked_memory: bool,
+    has_locked_memory: Option<bool>,
     clock_source: Option<String>,
     /// Governors of the CPUs on which the thread may run.
     governors: Option<BTreeSet<String>>,
@@ -60,7 +60,9 @@ impl RoundSettings {
                 Sched::Fifo(_) | Sched::RoundRobin(_) => Some(NO_SLACK_NS),
             };
         }
-        settings.has_locked_memory |= tuning.mlock;
+        if tuning.mlock {
+            settings.has_locked_memory = Some(true);
+        }
         settings
     }
 
@@ -103,9 +105,9 @@ impl RoundSettings {
         let slack = |settings: &Self| settings.thread.timer_slack_ns.map(format_exact_ns);
         compare("timer slack", slack(self), slack(now));
         compare("CPU quota", format_quota(&self.thread), format_quota(&now.thread));
-        if self.has_locked_memory {
-            let memory = |is_locked| Some(if is_locked { "locked" } else { "pageable" }.to_owned());
-            compare("memory", memory(true), memory(now.has_locked_memory));
+        if self.has_locked_memory == Some(true) {
+            let memory = |is_locked| if is_locked { "locked" } else { "pageable" }.to_owned();
+            compare("memory", Some(memory(true)), now.has_locked_memory.map(memory));
         }
         compare("clock source", self.clock_source.clone(), now.clock_source.clone());
         let governors = |settings: &Self| {
@@ -129,12 +131,11 @@ fn read(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Reads the governors of CPUs; `None` if the first one has none.
+/// Reads the governors of CPUs; `None` if one of them is not known.
 fn read_governors(cpus: &[usize]) -> Option<BTreeSet<String>> {
     let governor =
         |cpu: &usize| read(&format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"));
-    governor(cpus.first()?)?;
-    Some(cpus.iter().filter_map(governor).collect())
+    cpus.iter().map(governor).collect()
 }
 
 #[cfg(test)]
@@ -153,7 +154,7 @@ mod tests {
         };
         let expected = RoundSettings {
             thread,
-            has_locked_memory: true,
+            has_locked_memory: Some(true),
             clock_source: Some("tsc".to_owned()),
             governors: Some(["performance".to_owned()].into()),
         };
@@ -169,7 +170,7 @@ mod tests {
         };
         let now = RoundSettings {
             thread,
-            has_locked_memory: false,
+            has_locked_memory: Some(false),
             clock_source: Some("hpet".to_owned()),
             governors: Some(["performance".to_owned(), "powersave".to_owned()].into()),
         };
@@ -191,9 +192,9 @@ mod tests {
                 "CPU governor: performance -> performance, powersave",
             ]
         );
-        let unknown = RoundSettings { has_locked_memory: true, ..RoundSettings::default() };
+        let unknown = RoundSettings::default();
         assert_eq!(expected.differences(&unknown), []);
-        assert_eq!(unknown.differences(&RoundSettings { has_locked_memory: true, ..now }), []);
+        assert_eq!(unknown.differences(&now), []);
     }
 
     #[cfg(target_os = "linux")]

@@ -230,9 +230,9 @@ pub fn inherited_rss() -> u64 {
     read_kib("/proc/self/status", "VmHWM:").unwrap_or(0)
 }
 
-/// Returns whether memory of this process is locked.
-pub fn has_locked_memory() -> bool {
-    read_kib("/proc/self/status", "VmLck:").is_some_and(|bytes| bytes > 0)
+/// Returns whether memory of this process is locked; `None` if that is not known.
+pub fn has_locked_memory() -> Option<bool> {
+    read_kib("/proc/self/status", "VmLck:").map(|bytes| bytes > 0)
 }
 
 /// Reads a value in KiB and converts it to bytes.

@@ -95,8 +95,8 @@ pub fn inherited_rss() -> u64 {
 
 pub fn limit_heap_growth() {}
 
-pub fn has_locked_memory() -> bool {
-    false
+pub fn has_locked_memory() -> Option<bool> {
+    None
 }
 
 pub fn lock_memory() -> io::Result<()> {
