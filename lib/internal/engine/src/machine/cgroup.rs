@@ -90,6 +90,23 @@ fn read_quota(group: &Path) -> Option<CpuQuota> {
     (quota_us > 0.0 && period_us > 0.0).then_some(CpuQuota { file, quota_us, period_us })
 }
 
+/// Returns the memory that the control groups of this process may still use; `None` if they have no
+/// limit.
+pub fn available_memory(root: &Path) -> Option<u64> {
+    directories(root, "memory").iter().filter_map(|group| read_available_memory(group)).min()
+}
+
+fn read_available_memory(group: &Path) -> Option<u64> {
+    let number = |file: &str| read_number(&group.join(file)).map(|bytes| bytes as u64);
+    let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
+    let used = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
+    // The kernel drops these pages first. In version 1, only the total includes groups below.
+    let stat = std::fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.parse().ok());
+    let cached = field("total_inactive_file ").or_else(|| field("inactive_file "));
+    Some(limit.saturating_sub(used.saturating_sub(cached.unwrap_or(0))))
+}
+
 fn read_number(path: &Path) -> Option<f64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
@@ -120,5 +137,37 @@ mod tests {
         assert_eq!(quota(root.path()), None, "-1 means no quota");
         put(root.path(), "sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "150000\n");
         assert_eq!(quota(root.path()).map(|q| q.cpus()), Some(1.5));
+    }
+
+    #[test]
+    fn strictest_memory_limit_applies() {
+        const MIB: u64 = 1 << 20;
+        let root = tempfile::tempdir().unwrap();
+        let available_mib = || available_memory(root.path()).map(|bytes| bytes / MIB);
+        let put_mib = |file: &str, mib: u64| {
+            put(root.path(), &format!("sys/fs/cgroup/{file}"), &format!("{}\n", mib * MIB))
+        };
+        assert_eq!(available_mib(), None);
+        put(root.path(), "proc/self/cgroup", "0::/a/b\n");
+        put(root.path(), "sys/fs/cgroup/a/b/memory.max", "max\n");
+        put_mib("a/b/memory.current", 10);
+        assert_eq!(available_mib(), None);
+        put_mib("a/memory.max", 100);
+        put_mib("a/memory.current", 40);
+        assert_eq!(available_mib(), Some(60));
+        put(
+            root.path(),
+            "sys/fs/cgroup/a/memory.stat",
+            &format!("anon 1\ninactive_file {}\n", 30 * MIB),
+        );
+        assert_eq!(available_mib(), Some(90), "cached files can be dropped");
+        put_mib("a/b/memory.max", 5);
+        assert_eq!(available_mib(), Some(0), "more is used than the limit allows");
+        put(root.path(), "proc/self/cgroup", "2:memory:/c\n1:cpu:/d\n0::/\n");
+        put_mib("memory/c/memory.limit_in_bytes", 80);
+        put_mib("memory/c/memory.usage_in_bytes", 50);
+        let stat = format!("inactive_file 0\ntotal_inactive_file {}\n", 20 * MIB);
+        put(root.path(), "sys/fs/cgroup/memory/c/memory.stat", &stat);
+        assert_eq!(available_mib(), Some(50));
     }
 }

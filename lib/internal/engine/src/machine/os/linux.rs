@@ -220,9 +220,11 @@ pub fn set_sched(sched: Sched) -> io::Result<()> {
 pub const SCHED_NEEDS: &str = "CAP_SYS_NICE, or a real-time priority limit (ulimit -r) of at least the priority; in a \
                                control group of version 1, cpu.rt_runtime_us above 0 as well";
 
-/// Returns the memory that is available without swapping.
+/// Returns the memory that is available without swapping, on the machine and in the control groups
+/// of this process.
 pub fn available_memory() -> Option<u64> {
-    read_kib("/proc/meminfo", "MemAvailable:")
+    let machine = read_kib("/proc/meminfo", "MemAvailable:");
+    machine.into_iter().chain(cgroup::available_memory(Path::new("/"))).min()
 }
 
 /// Returns the peak memory of this process, which a started process counts as its own.
