@@ -7,11 +7,11 @@ pub mod subjects;
 pub mod tracker;
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use cli::exit::{self, Error, ExitStatus};
+use cli::file_io;
 use cli::file_io::{Destination, OutputDirectory, RESULT_FILES};
 use cli::terminal;
 use cli::time::format_time;
@@ -98,7 +98,7 @@ fn save_and_print(
         _ => json,
     };
     // Printed even if the files could not be saved.
-    let printed = std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout);
+    let printed = file_io::write_stdout(text.as_bytes()).map_err(Error::from_stdout);
     if saved.is_ok() {
         terminal::note(args.quiet, &format!("report: {}", out.path("report.json").display()));
         terminal::note_link(args.quiet, "page: ", &out.path("report.html"));

@@ -1,6 +1,6 @@
 //! The place that a user names for a result, and what is done if another result is there.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::exit::{Error, Result, usage};
@@ -73,7 +73,7 @@ impl<'a> Destination<'a> {
     /// Writes a file completely or not at all, unless it would replace one that it must not.
     pub fn write_file(&self, bytes: &[u8]) -> Result<()> {
         if self.is_stdout() {
-            return io::stdout().write_all(bytes).map_err(Error::from_stdout);
+            return super::write_stdout(bytes).map_err(Error::from_stdout);
         }
         write_outputs(&[(self.path.to_path_buf(), bytes.to_vec())], self.force)
     }
