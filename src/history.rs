@@ -207,7 +207,7 @@ pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
     };
     file_io::write_output(to_printable(&text), None)?;
     if found.unreadable > 0 {
-        let skipped = pluralize(found.unreadable as u64, "file");
+        let skipped = pluralize(found.unreadable as u64, "path");
         terminal::note(false, &format!("skipped {skipped}: not readable as osjitter.report/1"));
     }
     Ok(ExitStatus::Done)

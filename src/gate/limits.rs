@@ -22,6 +22,7 @@ use files::gate::limit::{Measured, MissingRounds, RoundTicks, SummaryPath};
 use files::gate::verdict::{LimitCheck, Verdict};
 use files::quantity;
 use files::report::{Report, Status, Subject, Summary, Warning};
+use jitterstat::gate::arrivals;
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::{GateArgs, Limit};
@@ -263,7 +264,7 @@ impl Limits {
             _ => Reason::NotMeasured,
         });
         let mut checks = self.checks(&subject.id, subject.period_ns, measured);
-        if is_early(subject) {
+        if is_mostly_early(subject) {
             for (limit, check) in self.limits.iter().zip(&mut checks) {
                 if check.verdict == Outcome::Pass && limit.path.is_lowered_by_early_ticks() {
                     (check.verdict, check.reason) =
@@ -325,11 +326,10 @@ impl Limits {
     }
 }
 
-/// Whether half of the ticks of a subject were early, so that its percentiles mean little.
-fn is_early(subject: &Subject) -> bool {
+fn is_mostly_early(subject: &Subject) -> bool {
     let summary = subject.summary.as_ref();
     let early = summary.and_then(|summary| Some((summary.early?, summary.ticks)));
-    early.is_some_and(|(early, ticks)| early > ticks / 2)
+    early.is_some_and(|(early, ticks)| arrivals::are_mostly_early(early, ticks))
 }
 
 /// Copies the warnings of a report to the verdict, such as one about rounds or files that are left

@@ -311,19 +311,20 @@ impl LateCommand {
         let _ = self.sender.send(Some(late));
     }
 
-    /// Waits for the running command, which an interrupt ends.
+    /// Waits for the running command, which an interrupt ends. One that has ended the measurement does
+    /// not: the next one would be the second, which ends the process.
     ///
-    /// This is the end of the run: no other program is running, and none can be started after an
-    /// interrupt.
+    /// This is the end of the run: no other program is running.
     fn finish(self) -> CommandSummary {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
         let failed = |why: &str| CommandSummary { started: 0, failure: Some(why.to_owned()) };
         // The thread receives late ticks that were sent before, and then the end.
         let mut is_end_sent = false;
+        let was_interrupted = interrupt::has_come();
         while !self.thread.is_finished() {
             is_end_sent = is_end_sent || self.sender.try_send(None).is_ok();
-            if interrupt::has_come() {
+            if !was_interrupted && interrupt::has_come() {
                 child::kill_all();
                 return failed("ended by the interrupt");
             }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use cli::exit;
+use cli::exit::{self, usage};
 use engine::machine::os;
 
 /// A file of settings. It is open, so that the file that is read is the one that was checked.
@@ -23,7 +23,10 @@ impl OpenFile {
     /// writer.
     pub fn open_regular(path: PathBuf) -> exit::Result<Self> {
         let opened = std::fs::canonicalize(&path).and_then(|target| os::open_regular(&target));
-        let opened = opened.map_err(|e| exit::Error::unreadable(&path, &e))?;
+        let opened = opened.map_err(|e| match exit::Error::unreadable(&path, &e) {
+            error if error.code() == 2 => usage!("{error}; --no-config ignores it"),
+            error => error,
+        })?;
         Ok(Self { path, opened })
     }
 }

@@ -1,6 +1,7 @@
 //! A tracing window: the target, the tracer that drains the kernel's records, and the result.
 
 use std::collections::HashSet;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -82,6 +83,12 @@ pub struct TraceRecording {
     pub threads: Vec<(ThreadName, Option<String>)>,
 }
 
+fn other_user_error(process: u32) -> Error {
+    usage!(
+        "process {process} belongs to another user; trace it as that user with CAP_PERFMON, or as root"
+    )
+}
+
 /// Checks that a process can be traced, and that it has a thread of that name.
 ///
 /// # Errors
@@ -90,15 +97,16 @@ pub struct TraceRecording {
 /// has no such thread, or if its threads cannot be listed.
 pub fn check_process(process: u32, thread: Option<&str>) -> exit::Result<()> {
     let threads = os::process_threads(process).map_err(|e| {
+        if e.kind() == io::ErrorKind::PermissionDenied {
+            return other_user_error(process);
+        }
         Error::refused(&e, format!("cannot list the threads of process {process} in /proc: {e}"))
     })?;
     if threads.is_empty() {
         return Err(usage!("process {process} does not exist; `ps -e` lists all processes"));
     }
     if os::belongs_to_other_user(process) {
-        return Err(usage!(
-            "process {process} belongs to another user; trace it as that user with CAP_PERFMON, or as root"
-        ));
+        return Err(other_user_error(process));
     }
     if os::is_32_bit(process) {
         return Err(usage!(

@@ -425,6 +425,7 @@ fn output_directory_appears_atomically() {
 }
 
 /// With so few descriptors, neither another place nor another process is a remedy.
+#[cfg(target_os = "linux")]
 #[test]
 fn scarce_descriptors_need_a_limit() {
     const OUT: [&str; 2] = ["--out", "out"];

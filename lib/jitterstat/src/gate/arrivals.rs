@@ -126,13 +126,12 @@ impl Arrivals {
         self.lost.ticks
     }
 
-    /// Whether half of the ticks of a side were early, or clearly more than of the other side.
+    /// Whether more than half of the ticks of a side were early, or clearly more than of the other side.
     #[must_use]
     pub fn is_early(&self, side: Side) -> bool {
-        let planned = self.planned as f64;
-        self.early.ticks[side] as f64 * 2.0 > planned
-            || (self.early.exceeds_other_by(side, planned * MAX_EARLY_SHARE)
-                && self.early.is_clearly_larger(side))
+        let most_early = self.planned as f64 * MAX_EARLY_SHARE;
+        are_mostly_early(self.early.ticks[side], self.planned)
+            || (self.early.exceeds_other_by(side, most_early) && self.early.is_clearly_larger(side))
     }
 
     /// Returns the fault of each side that makes its percentiles too low: it is early, or lost clearly
@@ -173,6 +172,12 @@ impl Arrivals {
 #[must_use]
 pub fn are_many_early(early: u64, ticks: u64) -> bool {
     early as f64 > ticks as f64 * MAX_EARLY_SHARE
+}
+
+/// Whether more than half of the ticks were early, so that the median says nothing.
+#[must_use]
+pub fn are_mostly_early(early: u64, ticks: u64) -> bool {
+    early > ticks / 2
 }
 
 #[cfg(test)]

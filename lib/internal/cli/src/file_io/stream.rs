@@ -70,24 +70,27 @@ mod imp {
         let mut last_progress = tach::Instant::now();
         while !bytes.is_empty() {
             let mut polled = [PollFd::from_borrowed_fd(to, PollFlags::OUT)];
-            match poll(&mut polled, Some(&timeout)) {
-                Ok(0) | Err(Errno::INTR) => {
-                    let is_stalled = last_progress.elapsed() >= STALL_TIMEOUT;
-                    if is_stalled && interrupt::has_come() {
-                        return Err(stalled());
+            let written = match poll(&mut polled, Some(&timeout)) {
+                Ok(0) => Err(Errno::AGAIN),
+                Ok(_) => write(to, &bytes[..bytes.len().min(PIPE_BUF)]).inspect_err(|error| {
+                    // Some devices seem writable although they are full.
+                    if *error == Errno::AGAIN {
+                        std::thread::park_timeout(POLL_INTERVAL);
                     }
-                    continue;
-                }
-                Ok(_) => {}
-                Err(error) => return Err(error.into()),
-            }
-            match write(to, &bytes[..bytes.len().min(PIPE_BUF)]) {
+                }),
+                Err(error) => Err(error),
+            };
+            match written {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => {
                     bytes = &bytes[written..];
                     last_progress = tach::Instant::now();
                 }
-                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(Errno::INTR | Errno::AGAIN) => {
+                    if last_progress.elapsed() >= STALL_TIMEOUT && interrupt::has_come() {
+                        return Err(stalled());
+                    }
+                }
                 Err(error) => return Err(error.into()),
             }
         }

@@ -100,11 +100,18 @@ fn read_available_memory(group: &Path) -> Option<u64> {
     let number = |file: &str| read_number(&group.join(file)).map(|bytes| bytes as u64);
     let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
     let used = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
-    // The kernel drops these pages first. In version 1, only the total includes groups below.
+    // The kernel drops this memory before it ends a process. In version 1, only the totals include
+    // groups below.
     let stat = std::fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
-    let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.parse().ok());
-    let cached = field("total_inactive_file ").or_else(|| field("inactive_file "));
-    Some(limit.saturating_sub(used.saturating_sub(cached.unwrap_or(0))))
+    let field = |name: &str| -> Option<u64> {
+        let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+        lines.find(|(key, _)| *key == name)?.1.parse().ok()
+    };
+    let reclaimable: u64 = ["inactive_file", "active_file", "slab_reclaimable"]
+        .into_iter()
+        .filter_map(|name| field(&format!("total_{name}")).or_else(|| field(name)))
+        .sum();
+    Some(limit.saturating_sub(used.saturating_sub(reclaimable)))
 }
 
 fn read_number(path: &Path) -> Option<f64> {
@@ -158,7 +165,7 @@ mod tests {
         put(
             root.path(),
             "sys/fs/cgroup/a/memory.stat",
-            &format!("anon 1\ninactive_file {}\n", 30 * MIB),
+            &format!("anon 1\ninactive_file {}\nactive_file {}\n", 20 * MIB, 10 * MIB),
         );
         assert_eq!(available_mib(), Some(90), "cached files can be dropped");
         put_mib("a/b/memory.max", 5);

@@ -52,27 +52,37 @@ pub fn build_multi_thread(
     Err(failed(io::Error::new(io::ErrorKind::WouldBlock, "not all of them have started")))
 }
 
-/// Number of worker threads that have started.
+/// The worker threads of a runtime that have started.
 #[derive(Default)]
 struct StartedThreads {
     /// Number of threads of the runtime.
     count: usize,
-    started: Mutex<usize>,
+    progress: Mutex<StartProgress>,
     changed: Condvar,
+}
+
+#[derive(Default)]
+struct StartProgress {
+    started: usize,
+    /// Set by the first thread that waited in vain. The others fail as well.
+    has_failed: bool,
 }
 
 impl StartedThreads {
     fn add(&self) {
-        *self.started.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).started += 1;
         self.changed.notify_all();
     }
 
     /// Waits until all threads have started. Returns false if they have not in time.
     fn wait(&self) -> bool {
-        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_missing = |started: &mut usize| *started < self.count;
-        let waited = self.changed.wait_timeout_while(started, START_TIMEOUT, is_missing);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_open =
+            |progress: &mut StartProgress| progress.started < self.count && !progress.has_failed;
+        let waited = self.changed.wait_timeout_while(progress, START_TIMEOUT, is_open);
+        let mut progress = waited.unwrap_or_else(PoisonError::into_inner).0;
+        progress.has_failed |= progress.started < self.count;
+        !progress.has_failed
     }
 }
 
