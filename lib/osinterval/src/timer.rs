@@ -135,16 +135,19 @@ impl Timer {
                 self.arming = Arming::Disarmed;
             },
         };
+        if self.arming == Arming::Disarmed {
+            // The sleep keeps the waker of its last poll, and a reset into the past would call it.
+            // Here rather than after that poll, whose tick is on its way.
+            let last = pin!(coop::unconstrained(&mut *sleep));
+            let _: Poll<()> = last.poll(&mut Context::from_waker(Waker::noop()));
+        }
         if self.arming != Arming::At(deadline) {
             sleep.as_mut().reset(deadline.into());
             self.arming = Arming::At(deadline);
         }
         // The caller takes from the cooperative budget, once.
-        let mut sleep = pin!(coop::unconstrained(sleep));
-        ready!(sleep.as_mut().poll(cx));
+        ready!(pin!(coop::unconstrained(sleep)).poll(cx));
         self.arming = Arming::Disarmed;
-        // The sleep keeps the waker of its last poll, and a reset into the past would call it.
-        let _: Poll<()> = sleep.poll(&mut Context::from_waker(Waker::noop()));
         Poll::Ready(Ok(()))
     }
 }
