@@ -190,13 +190,13 @@ struct HalfPair {
     /// Position of the round in the random order.
     slot: u64,
     /// `None` if no tick was delivered.
-    ticks: Option<RoundTicks>,
+    judged: Option<JudgedRound>,
     /// Setting that was changed from outside during the round.
     change: Option<Change>,
 }
 
-/// The ticks of a round, as they are judged.
-struct RoundTicks {
+/// A round as it is judged.
+struct JudgedRound {
     record: RoundRecord,
     arrivals: RoundArrivals,
 }
@@ -215,14 +215,14 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         if self.keep_ticks {
             self.pairs.lateness_ns[side].extend(ticks.iter().map(|(_, lateness_ns)| lateness_ns));
         }
-        let ticks = self.judged_ticks(&ticks, cost);
-        self.add_half_pair(side, HalfPair { slot, ticks, change: None });
+        let judged = self.judged_round(&ticks, cost);
+        self.add_half_pair(side, HalfPair { slot, judged, change: None });
     }
 
     /// Adds a round of a side during which settings were changed.
     fn exclude_round(&mut self, side: Side, slot: u64, changes: &[Change]) {
         let change = changes.first().cloned();
-        self.add_half_pair(side, HalfPair { slot, ticks: None, change });
+        self.add_half_pair(side, HalfPair { slot, judged: None, change });
     }
 
     fn add_half_pair(&mut self, side: Side, half: HalfPair) {
@@ -232,7 +232,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         }
     }
 
-    fn judged_ticks(&self, ticks: &[(u64, i64)], cost: &Cost) -> Option<RoundTicks> {
+    fn judged_round(&self, ticks: &[(u64, i64)], cost: &Cost) -> Option<JudgedRound> {
         let period_ns = self.test.design.period_ns;
         let record = RoundRecord {
             window_ns: Some(cost.window_ns),
@@ -243,7 +243,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
             ..RoundRecord::from_ticks(ticks.iter().copied(), period_ns)?
         };
         let arrivals = RoundArrivals::new(ticks, record.kept)?;
-        Some(RoundTicks { record, arrivals })
+        Some(JudgedRound { record, arrivals })
     }
 
     fn complete_pair(&mut self, Sides { base, candidate }: Sides<HalfPair>) {
@@ -254,7 +254,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         if let Some(change) = candidate.change {
             return self.record_changed_pair(Side::Candidate, change);
         }
-        match (base.ticks, candidate.ticks) {
+        match (base.judged, candidate.judged) {
             (Some(base), Some(candidate)) => {
                 self.pairs
                     .arrivals

@@ -98,7 +98,7 @@ fn save_and_print(
         _ => json,
     };
     // Printed even if the files could not be saved.
-    let printed = file_io::write_stdout(text.as_bytes()).map_err(Error::from_stdout);
+    let printed = file_io::write_output(text, None);
     if saved.is_ok() {
         terminal::note(args.quiet, &format!("report: {}", out.path("report.json").display()));
         terminal::note_link(args.quiet, "page: ", &out.path("report.html"));

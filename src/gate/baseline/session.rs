@@ -18,10 +18,10 @@ use files::file::File as _;
 use files::gate::baseline::{Baseline, Session, SessionDesign, SessionPair};
 use files::gate::verdict::BaselineMetric;
 use files::histogram;
-use jitterstat::gate::arrivals::Arrivals;
-use jitterstat::gate::decision::{Outcome, Reason, Rules};
+use jitterstat::gate::Sides;
+use jitterstat::gate::arrivals::{Arrivals, doubtful_side};
+use jitterstat::gate::decision::{Reason, Rules};
 use jitterstat::gate::round::Pair;
-use jitterstat::gate::{Side, Sides};
 
 use crate::gate::args::JudgedArgs;
 use crate::gate::pair_test::{ENDLESS, PairTest, build_rules, build_scenario};
@@ -143,12 +143,7 @@ impl SessionPlan {
 /// examined: the control loses none, whatever the subject does with missed ticks.
 pub fn leave_early_open(metrics: &mut [BaselineMetric], arrivals: &Arrivals) {
     for metric in metrics {
-        // Early ticks of the subject cannot cause a regression, nor those of the control a pass.
-        let side = match metric.judged.verdict {
-            Outcome::Regressed => Side::Base,
-            _ => Side::Candidate,
-        };
-        if arrivals.is_early(side) {
+        if arrivals.is_early(doubtful_side(metric.judged.verdict)) {
             metric.judged.mark_inconclusive(Some(Reason::EarlyTicks));
         }
     }

@@ -16,7 +16,7 @@ const MAX_LOST_SHARE: f64 = 0.002;
 /// Probability with which a difference that stalls of the machine cause seems to be one of the sides.
 const SIGNIFICANCE: f64 = 0.001;
 
-const SIDES: [Side; 2] = [Side::Base, Side::Candidate];
+const SIDES: Sides<Side> = Sides { base: Side::Base, candidate: Side::Candidate };
 
 /// The arrivals of one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +139,7 @@ impl Arrivals {
     #[must_use]
     pub fn faults(&self) -> Sides<Option<Reason>> {
         let most_lost = self.planned as f64 * MAX_LOST_SHARE;
-        Sides::from(SIDES).map(|side| {
+        SIDES.map(|side| {
             let has_lost = self.lost.exceeds_other_by(side, most_lost)
                 && self.uncounted.exceeds_other_by(side, most_lost)
                 && self.uncounted.is_clearly_larger(side);
@@ -150,22 +150,25 @@ impl Arrivals {
         })
     }
 
-    /// Returns the look with inconclusive outcomes instead of those that a fault could have caused.
-    /// The true percentiles of a side at fault are higher, so a regression remains if the base has no
-    /// fault, and a pass if the candidate has none.
+    /// Returns the look with inconclusive outcomes instead of those that a fault could have caused
+    /// ([`doubtful_side`]).
     #[must_use]
     pub fn check(&self, look: Look) -> Look {
         let faults = self.faults();
         let check = |number: NumberVerdict| {
-            let fault = match number.outcome {
-                Outcome::Regressed => faults.base,
-                _ => faults.candidate,
-            };
+            let fault = faults[doubtful_side(number.outcome)];
             fault.map_or(number, |reason| number.leave_open(reason))
         };
         let (median, tail) = (check(look.median), check(look.tail));
         Look { outcome: Outcome::worst_of([median.outcome, tail.outcome]), median, tail }
     }
+}
+
+/// Returns the side whose fault could have caused an outcome. The true percentiles of a side at fault
+/// are higher, so a regression remains if the base has no fault, and a pass if the candidate has none.
+#[must_use]
+pub fn doubtful_side(outcome: Outcome) -> Side {
+    if outcome == Outcome::Regressed { Side::Base } else { Side::Candidate }
 }
 
 /// Whether more than [`MAX_EARLY_SHARE`] of the ticks were early.
