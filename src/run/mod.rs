@@ -63,6 +63,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
 
     // Check and set up everything that can fail, before anything is measured or written.
     let destination = Destination::from_flags(args.out.as_deref(), args.force);
+    OutputDirectory::check_inputs(destination, RESULT_FILES, args.plan.as_deref())?;
     OutputDirectory::check(destination, RESULT_FILES)?;
     plan.check_memory()?;
     tuning::check_cpus(&plan.concurrent_cpus()?)?;
@@ -146,7 +147,6 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     // Run the late command, if it still has to run, and choose the exit status.
     let was_stopped = late.as_ref().is_some_and(LateOutcome::has_stopped_run);
     let has_failed_command = late.is_some_and(|late| late.conclude(&out.path(FLIGHT), args.quiet));
-    let is_complete = report.subjects.iter().all(|s| s.status == Status::Measured);
     let fitness = report.fitness.as_ref();
     let is_unfit = fitness.is_some_and(|f| f.verdict == Verdict::Unfit);
     let is_refused = args.strict && is_unfit && !was_stopped;
@@ -156,7 +156,17 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
             render::report::fitness::sentence(fitness).unwrap_or_default()
         )));
     }
-    saved.and(printed)?;
+    saved?;
+    // The reader of a stream may end the run by closing it.
+    let is_ended_by_reader = matches!(&printed, Err(error) if error.is_closed_pipe());
+    if !is_ended_by_reader {
+        printed?;
+    }
+    let is_complete = report.subjects.iter().all(|subject| match subject.status {
+        Status::Measured => true,
+        Status::Partial => is_ended_by_reader,
+        Status::Failed { .. } => false,
+    });
     Ok(if was_stopped {
         ExitStatus::Regressed
     } else if !is_complete || has_failed_command || is_refused {

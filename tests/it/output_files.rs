@@ -200,6 +200,33 @@ fn full_stdout_fails_closed_does_not() {
     assert!(closed.stdout.is_empty() && closed.stderr.is_empty());
 }
 
+#[cfg(unix)]
+#[test]
+fn closed_stdout_keeps_the_exit_code() {
+    let home = tempfile::tempdir().unwrap();
+    let reported = "gate --report tests/fixtures/report.json --subject nanosleep";
+    let measured = "gate --subject nanosleep --period 1ms --ticks 50 --round-ticks 25";
+    for (line, code) in [
+        (format!("{reported} --limit p50=1s"), 0),
+        (format!("{reported} --limit p50=0ns"), 1),
+        (format!("{measured} --limit p50=1us --on-inconclusive fail"), 3),
+        ("run --subject nanosleep --ticks 20 --break 1ns".to_owned(), 1),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_osjitter"))
+            .args(line.split(' '))
+            .arg("--out")
+            .arg(home.path().join("out"))
+            .arg("--force")
+            .stdout(writer)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{line}: {stderr}");
+    }
+}
+
 /// The cheapest form of each command, and the file that it writes.
 #[cfg(target_os = "linux")]
 const CHEAP_COMMANDS: [(&str, &str); 5] = [

@@ -73,7 +73,7 @@ impl<'a> Destination<'a> {
     /// Writes a file completely or not at all, unless it would replace one that it must not.
     pub fn write_file(&self, bytes: &[u8]) -> Result<()> {
         if self.is_stdout() {
-            return super::write_stdout(bytes).map_err(Error::from_stdout);
+            return super::print(bytes);
         }
         write_outputs(&[(self.path.to_path_buf(), bytes.to_vec())], self.force)
     }

@@ -285,11 +285,20 @@ fn is_abandoned(entry: &std::fs::DirEntry) -> bool {
         && age().is_some_and(|age| age > TEMP_FILE_MAX_AGE)
 }
 
-/// Writes a command's result to the requested file, or to standard output.
+/// Writes to standard output. It is no error if its reader wants no more.
+fn print(bytes: &[u8]) -> Result<()> {
+    match write_stdout(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(Error::from_stdout),
+    }
+}
+
+/// Writes a command's result to the requested file, or to standard output, whose reader may close it
+/// at any time: the exit code is the command's.
 pub fn write_output(result: impl AsRef<[u8]>, out: Option<Destination<'_>>) -> Result<()> {
     let bytes = result.as_ref();
     match out {
-        None => write_stdout(bytes).map_err(Error::from_stdout),
+        None => print(bytes),
         Some(file) => file.write_file(bytes),
     }
 }
