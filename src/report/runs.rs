@@ -3,7 +3,7 @@
 use clap::Args;
 use cli::exit::{Error, Result, usage};
 use cli::terminal;
-use cli::words::pluralize;
+use cli::words::{end_sentence, pluralize};
 use files::bins::{self, Binning, Interval, Labels};
 use files::entry::{self, Entry};
 use files::file::File as _;
@@ -92,15 +92,11 @@ pub const FORMATS: [Offer<Runs>; 16] = [
     (Format::Parquet, |runs| runs.parquet().map(Rendering::Bytes)),
 ];
 
-/// Returns what the numbers of a report lack: ticks after an interrupt, subjects that failed, rounds
-/// and files that were left out.
+/// Returns what the numbers of a report lack, and what it lacks besides.
 fn omissions(report: &Report) -> Vec<String> {
-    let mut omissions = Vec::new();
-    if report.partial {
-        omissions.push("interrupted: the values cover the time until then".to_owned());
-    }
+    let mut omissions = missing_values(report);
     for subject in &report.subjects {
-        if let Status::Failed { reason } = &subject.status {
+        if let (Status::Failed { reason }, None) = (&subject.status, &subject.summary) {
             omissions.push(format!("{} is left out: {reason}", subject.id));
         }
         if !subject.excluded.is_empty() {
@@ -108,13 +104,27 @@ fn omissions(report: &Report) -> Vec<String> {
             omissions.push(format!("{rounds} of {} left out: a setting was changed", subject.id));
         }
     }
+    omissions
+}
+
+/// Returns why numbers of a report do not cover all that was to be measured.
+fn missing_values(report: &Report) -> Vec<String> {
+    let mut missing = Vec::new();
+    if report.partial {
+        missing.push("interrupted: the values cover the time until then".to_owned());
+    }
+    for subject in &report.subjects {
+        if let (Status::Failed { reason }, Some(_)) = (&subject.status, &subject.summary) {
+            missing.push(format!("{} failed after its first rounds: {reason}", subject.id));
+        }
+    }
     let lacks_data = |warning: &&Warning| {
         let code = warning.code.as_str();
         code == merge::FAILURES || OMISSION_WARNINGS.contains(&code)
     };
     let warnings = report.warnings.iter().filter(lacks_data);
-    omissions.extend(warnings.map(|warning| warning.message.clone()));
-    omissions
+    missing.extend(warnings.map(|warning| warning.message.clone()));
+    missing
 }
 
 impl Runs {
@@ -151,21 +161,21 @@ impl Runs {
     /// gate would judge the values as if they were complete.
     ///
     /// # Errors
-    /// Returns an error if a report lacks values of its source, unless `force` is set.
+    /// Returns an error if a report lacks values of its source or of its plan, unless `force` is set.
     pub fn check_completeness(&self, format: Format, force: bool) -> Result<()> {
         let is_read_again =
             matches!(format, Format::Bins | Format::Hgrm | Format::Hlog | Format::CyclictestJson);
         if force || !is_read_again {
             return Ok(());
         }
-        let mut warnings = self.reports.iter().flat_map(|report| &report.warnings);
-        match warnings.find(|warning| OMISSION_WARNINGS.contains(&warning.code.as_str())) {
-            Some(Warning { message, hint, .. }) => Err(usage!(
-                "{message} {hint} {} cannot state it: write the rest with --force",
-                format.name()
-            )),
-            None => Ok(()),
-        }
+        let Some(missing) = self.reports.iter().flat_map(missing_values).next() else {
+            return Ok(());
+        };
+        Err(usage!(
+            "{} {} cannot state it: write the rest with --force",
+            end_sentence(&missing),
+            format.name()
+        ))
     }
 
     /// Names on standard error what the numbers lack, unless the format states it.

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use files::file::File as _;
+use files::report::{Report, Status};
 use serde_json::Value;
 
 use crate::osjitter::{Osjitter, Ran};
@@ -198,6 +200,34 @@ fn conversions_refuse_missing_values() {
     for format in ["table", "csv", "openmetrics"] {
         convert(&both, format).run().exits(0);
     }
+}
+
+#[test]
+fn conversions_refuse_cut_runs() {
+    let home = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string("tests/fixtures/report.json").unwrap();
+    let whole = Report::from_json(&text).unwrap();
+    let file = home.path().join("report.json");
+    let convert = |report: &Report, flags: &[&str]| {
+        std::fs::write(&file, report.to_json()).unwrap();
+        Osjitter::new([Path::new("report"), &file]).args(["--format", "bins"]).args(flags).run()
+    };
+    let failed = Status::Failed { reason: "it exploded".to_owned() };
+    let mut without = whole.clone();
+    without.subjects[1].status = failed.clone();
+    (without.subjects[1].summary, without.subjects[1].histogram) = (None, None);
+    without.subjects[1].rounds.clear();
+    assert!(convert(&without, &[]).exits(0).stderr.contains("is left out: it exploded"));
+    let mut cut = whole.clone();
+    cut.subjects[1].status = failed;
+    let refused = convert(&cut, &[]).exits(2);
+    let says = "failed after its first rounds: it exploded. bins cannot state it";
+    assert!(refused.stderr.contains(says), "{}", refused.stderr);
+    convert(&cut, &["--force"]).exits(0);
+    let mut interrupted = whole;
+    interrupted.partial = true;
+    let refused = convert(&interrupted, &[]).exits(2);
+    assert!(refused.stderr.contains("interrupted"), "{}", refused.stderr);
 }
 
 #[test]

@@ -49,6 +49,7 @@ fn omissions_are_named_without_words() {
             "svg" => command.out("pictures"),
             _ => command,
         }
+        .args(["--force"])
         .run()
         .exits(0)
     };
