@@ -142,7 +142,7 @@ pub struct GateArgs {
     /// Maximum number of pairs of rounds, at least 24 [default: 400; 200 with --baseline or --duet]
     #[arg(long, alias = "max-rounds", value_name = "N", value_parser = parse_pairs)]
     pub max_pairs: Option<u64>,
-    /// Time limit; interim analyses after it are skipped
+    /// Time limit of the pairs; interim analyses after it are skipped
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true)]
     pub max_time: Option<Duration>,
     /// Give a quick verdict within 15s: pass, clearly worse or look closer

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cli::exit::{self, Error, usage};
 use cli::terminal::progress::Progress;
 use cli::time::format_duration;
-use cli::units::to_ns;
+use cli::units::{format_exact_ns, to_ns};
 use cli::words::{capitalize, end_sentence};
 use engine::machine::tuning;
 use engine::measure::load::Loads;
@@ -25,7 +25,7 @@ use files::report::{Report, Status, Subject, Summary, Warning};
 use jitterstat::gate::arrivals;
 use jitterstat::gate::decision::{Outcome, Reason};
 
-use crate::gate::args::{GateArgs, Limit};
+use crate::gate::args::{GateArgs, JudgedArgs, Limit};
 use crate::gate::pair_test::{build_scenario, choose_cpu};
 use crate::gate::rate_limits;
 use crate::gate::running_gate::RunningGate;
@@ -58,6 +58,25 @@ struct ReportedSubject {
 impl ReportedSubject {
     fn subject(&self) -> &Subject {
         &self.report.subjects[self.index]
+    }
+
+    /// Checks that the subject was measured at a period and on the runtime that were asked for, as
+    /// far as the report states them.
+    fn check_settings(&self, judged: &JudgedArgs) -> exit::Result<()> {
+        let (file, subject) = (self.file.display(), self.subject());
+        let is_requested = |period: &Duration| to_ns(*period) == subject.period_ns;
+        let states_period = subject.period_ns > 0;
+        if states_period && !judged.period.is_empty() && !judged.period.iter().any(is_requested) {
+            let period = format_exact_ns(subject.period_ns);
+            return Err(usage!("{file}: {} has the period {period}, not --period", subject.id));
+        }
+        let requested = judged.rounds.runtime.map(|runtime| runtime.to_string());
+        if let (Some(requested), Some(runtime)) = (requested, &subject.runtime)
+            && requested != *runtime
+        {
+            return Err(usage!("{file}: {} has the runtime {runtime}, not --runtime", subject.id));
+        }
+        Ok(())
     }
 }
 
@@ -112,6 +131,7 @@ fn read_reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
         });
     };
     let reported = ReportedSubject { report, file: file.to_owned(), index };
+    reported.check_settings(&args.judged)?;
     Ok(LimitedSubject::Reported(Box::new(reported)))
 }
 

@@ -8,7 +8,7 @@ use cli::printable::to_printable_line;
 use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
 
-use crate::gate::text::{RenderedVerdict, Row, UnjudgedRow, remarks};
+use crate::gate::text::{RenderedVerdict, Row, UnjudgedRow, early_end, remarks};
 
 pub fn render(rendered: &RenderedVerdict) -> String {
     let RenderedVerdict { verdict, sections } = rendered;
@@ -19,9 +19,9 @@ pub fn render(rendered: &RenderedVerdict) -> String {
     text += &format_suite_tag(verdict, &rows, unjudged.len());
     text.extend(rows.into_iter().map(format_case));
     text.extend(unjudged.into_iter().map(format_unjudged));
-    if let Some(failure) = &verdict.failure {
+    if let Some(reason) = early_end(verdict) {
         let case = "  <testcase classname=\"osjitter.gate\" name=\"measuring\"";
-        let message = escape_attribute(failure);
+        let message = escape_attribute(reason);
         let _ = writeln!(text, "{case}><error message=\"{message}\"/></testcase>");
     }
     let remarks: Vec<String> =
@@ -36,7 +36,7 @@ pub fn render(rendered: &RenderedVerdict) -> String {
 fn format_suite_tag(verdict: &Verdict, rows: &[&Row], unjudged: usize) -> String {
     let count =
         |is_counted: fn(Outcome) -> bool| rows.iter().filter(|row| is_counted(row.verdict)).count();
-    let errors = usize::from(verdict.failure.is_some());
+    let errors = usize::from(early_end(verdict).is_some());
     format!(
         "<testsuite name=\"osjitter gate\" tests=\"{}\" failures=\"{}\" skipped=\"{}\" errors=\"{errors}\" time=\"{:.3}\">\n",
         rows.len() + unjudged + errors,

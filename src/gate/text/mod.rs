@@ -32,6 +32,11 @@ struct Remark {
     text: String,
 }
 
+/// Returns why the gate ended before it had answered its questions, if it did.
+fn early_end(verdict: &Verdict) -> Option<&str> {
+    verdict.partial.then(|| verdict.failure.as_deref().unwrap_or("interrupted"))
+}
+
 /// Returns the remarks on a verdict: the fitness of the machine, and the warnings.
 fn remarks(verdict: &Verdict) -> Vec<Remark> {
     let mut remarks = Vec::new();

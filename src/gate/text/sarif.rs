@@ -8,7 +8,7 @@ use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
 use serde_json::{Value, json};
 
-use crate::gate::text::{Row, Section, UnjudgedRow, remarks};
+use crate::gate::text::{Row, Section, UnjudgedRow, early_end, remarks};
 
 const PAGE: &str = "https://github.com/osjitter/osjitter/blob/main/docs/src/gate.md";
 
@@ -56,8 +56,9 @@ pub fn sarif(verdict: &Verdict, sections: &[Section]) -> String {
     let mut results: Vec<Value> =
         sections.iter().flat_map(|s| &s.rows).filter_map(row_finding).collect();
     results.extend(sections.iter().flat_map(|s| &s.unjudged).map(unjudged_finding));
-    let mut invocation = json!({ "executionSuccessful": verdict.failure.is_none() });
-    let failure = verdict.failure.iter().map(|failure| notification("error", failure));
+    let early_end = early_end(verdict);
+    let mut invocation = json!({ "executionSuccessful": early_end.is_none() });
+    let failure = early_end.map(|reason| notification("error", reason)).into_iter();
     let remarks = remarks(verdict);
     let remarks = remarks.iter().map(|remark| notification(remark.level, &remark.text));
     let notifications: Vec<Value> = failure.chain(remarks).collect();

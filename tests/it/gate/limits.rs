@@ -360,6 +360,22 @@ fn reports_without_a_period_or_subject() {
 }
 
 #[test]
+fn report_must_have_requested_settings() {
+    let report = "--report tests/fixtures/report.json --subject os-interval";
+    let check = |flags: &str| {
+        limits(
+            &["p50=1s"],
+            &(report.split(' ').chain(flags.split_terminator(' '))).collect::<Vec<_>>(),
+        )
+    };
+    for flags in ["", "--period 1ms --runtime current-thread", "--period 2ms --period 1ms"] {
+        check(flags).exits(0);
+    }
+    check("--period 2ms").refuses("has the period 1ms, not --period");
+    check("--runtime multi-thread").refuses("has the runtime current-thread, not --runtime");
+}
+
+#[test]
 fn limits_and_comparison_share_a_verdict() {
     let pair = ["--a", "nanosleep", "--b", "nanosleep", "--max-pairs", "24", "--warmup", "3"];
     let wide = ["--tolerance", "p50=900%", "--tolerance", "p90=900%", "--floor", "200us"];
@@ -386,6 +402,15 @@ fn interrupted_measurement_is_kept() {
         (true, Outcome::Inconclusive, Some(Reason::Interrupted))
     );
     assert_eq!(verdict.limits[0].reason, Some(Reason::Interrupted));
+    for (format, says) in [
+        ("junit", "errors=\"1\""),
+        ("junit", "name=\"measuring\"><error message=\"interrupted\"/>"),
+        ("sarif", "\"executionSuccessful\": false"),
+    ] {
+        let file = gate.ran.path("verdict.json");
+        let ran = Osjitter::new(["report", file.to_str().unwrap(), "--format", format]).run();
+        assert!(ran.stdout.contains(says), "{says}: {}", ran.stdout);
+    }
     assert!(
         Report::from_json(&gate.ran.file("report.json")).unwrap().partial,
         "the ticks so far are kept"
