@@ -6,15 +6,15 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
-/// The flag that permits a command to do what it would refuse: it is given for one command, not for
-/// all of a project.
-const PERMISSION: &str = "force";
+/// The flags that permit a command to do what it would refuse, or to discard results: they are given
+/// for one command, not for all of a project.
+const PERMISSIONS: [&str; 2] = ["force", "replace"];
 
 /// Whether a file may set an argument.
 pub fn is_setting(arg: &Arg) -> bool {
     let has_value =
         matches!(arg.get_action(), ArgAction::Set | ArgAction::Append | ArgAction::SetTrue);
-    let long = arg.get_long().filter(|name| *name != PERMISSION);
+    let long = arg.get_long().filter(|name| !PERMISSIONS.contains(name));
     has_value && long.is_some() && !arg.is_hide_set() && !arg.is_global_set()
 }
 

@@ -51,7 +51,7 @@ pub enum Request {
     PrintConfig(ExitStatus),
 }
 
-/// Reads a command line together with the settings of the project. With `--plan`, the settings
+/// Reads a command line together with the settings of the project. With a plan, the settings
 /// `plan_keys` are not taken from the project.
 ///
 /// Ends the process for help, for the version, and for errors of the command line alone.
@@ -73,8 +73,14 @@ pub fn read(command: &Command, words: Vec<OsString>, plan_keys: &[&str]) -> exit
         Some(file) => select_settings(config_file::read(file, &built)?, &selected)?,
         None => Vec::new(),
     };
+    let command = selected.command;
+    let is_used = |setting: &Setting| ignore_reason(setting, command, &line, &[]).is_none();
+    // The plan may be named by the file as well.
+    let has_plan = settings.iter().any(|setting| setting.key == "plan" && is_used(setting))
+        || command.get_arguments().any(|arg| long_name(arg) == "plan" && line.has(arg));
+    let plan_keys = if has_plan { plan_keys } else { &[] };
     for setting in &mut settings {
-        setting.ignored = ignore_reason(setting, selected.command, &line, plan_keys);
+        setting.ignored = ignore_reason(setting, command, &line, plan_keys);
     }
     let complete = line.complete(&mut settings);
     if typed.get_flag("print_config") {
@@ -113,8 +119,8 @@ fn select_settings(
     Ok(inherited)
 }
 
-/// Returns the reason why a setting is not used: the command line contains, overrides or excludes
-/// it.
+/// Returns the reason why a setting is not used: the command line contains or excludes it, or a plan
+/// defines its key.
 fn ignore_reason(
     setting: &Setting,
     command: &Command,
@@ -125,11 +131,10 @@ fn ignore_reason(
     if line.has(arg) {
         return Some(IgnoreReason::OnCommandLine);
     }
-    let typed: Vec<&Arg> = command.get_arguments().filter(|arg| line.has(arg)).collect();
-    let has_plan = typed.iter().any(|arg| long_name(arg) == "plan");
-    if has_plan && plan_keys.contains(&setting.key.as_str()) {
+    if plan_keys.contains(&setting.key.as_str()) {
         return Some(IgnoreReason::InPlan);
     }
+    let typed: Vec<&Arg> = command.get_arguments().filter(|arg| line.has(arg)).collect();
     let excluded = typed.iter().find(|other| are_exclusive(command, arg, other));
     excluded.map(|other| IgnoreReason::ExcludedBy { flag: display_name(other) })
 }

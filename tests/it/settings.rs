@@ -196,6 +196,11 @@ fn plan_overrides_settings() {
         "overridden by --plan"
     );
     project.assert_setting("run --plan plan.toml", "histogram", &["true"], "file");
+    // The plan may be a setting itself.
+    std::fs::write(project.file(), "[run]\nplan = \"plan.toml\"\nticks = 30\n").unwrap();
+    let unused = &project.assert_setting("run", "ticks", &[], "default")["unused"];
+    assert_eq!(unused, "overridden by --plan");
+    assert!(project.run("run --print-plan").exits(0).stdout.contains("ticks = 70\n"));
 }
 
 #[test]
@@ -276,6 +281,7 @@ fn errors_name_their_line() {
             "[run]\ncolour = 5\n",
             "osjitter.toml:2: unknown key colour in [run]; `osjitter run --help` lists",
         ),
+        ("[gate.baseline.add]\nreplace = true\n", "osjitter.toml:2: unknown key replace in "),
         ("[rnu]\nticks = 5\n", "osjitter.toml:1: unknown section [rnu]; did you mean run? "),
         ("[bench]\nticks = 5\n", "osjitter.toml:2: unknown key ticks in [bench]; "),
         ("[bench.clok]\n", "osjitter.toml:1: unknown section [bench.clok]; did you mean clock? "),
@@ -417,7 +423,7 @@ fn documented_file_is_valid() {
         book.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a file");
     let project = Project::new(file);
     project.assert_setting("run", "load", &["none", "cpu:2"], "file");
-    project.assert_setting("gate", "limit", &["p99=200us", "missed=0.1%"], "file");
+    project.assert_setting("gate", "tolerance", &["p50=10%", "p99=40%"], "file");
     project.assert_setting("bench timeout", "rounds", &["60"], "file");
 }
 
