@@ -302,7 +302,7 @@ fn judge_test(
         return Err(not_started.clone().into());
     }
 
-    // The look that decided gives the verdict, unless early or lost ticks could have caused it.
+    // The look that decided gives the verdict, unless early, lost or stalled ticks could have caused it.
     let decisive = looks.decisive.map(|look| pairs.arrivals.check(look));
     let (outcome, reason) = match decisive {
         Some(Look { outcome: Outcome::Inconclusive, median, tail }) => {
@@ -355,7 +355,7 @@ fn judge_test(
         gate.warn("duet-under-steal", &message, hint);
     }
     gate.warn_of_early_sides(&test.names, &pairs.arrivals);
-    gate.warn_of_lost_ticks(&test.names, &pairs.arrivals);
+    gate.warn_of_hidden_ticks(&test.names, &pairs.arrivals);
     gate.verdict.warnings.extend(pairs.left_out.warnings("rounds"));
     warn_of_few_pairs(verdict.pairs, "rounds", gate);
     gate.report_left_over(pairs.left_over());

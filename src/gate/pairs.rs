@@ -47,7 +47,7 @@ pub struct CollectedPairs {
     pub values: Vec<Pair>,
     /// The rounds behind each pair.
     pub records: Vec<PairRecord>,
-    /// Early and lost ticks of the pairs.
+    /// Early, lost and stalled ticks of the pairs.
     pub arrivals: Arrivals,
     /// Lateness of every tick of each side, if the collection keeps ticks.
     pub lateness_ns: Sides<Vec<i64>>,
@@ -242,7 +242,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
             switches_involuntary: cost.usage.switches_involuntary,
             ..RoundRecord::from_ticks(ticks.iter().copied(), period_ns)?
         };
-        let arrivals = RoundArrivals::new(ticks, record.kept)?;
+        let arrivals = RoundArrivals::new(ticks, record.kept, period_ns)?;
         Some(JudgedRound { record, arrivals })
     }
 

@@ -110,18 +110,32 @@ impl RunningGate {
         }
     }
 
-    /// Warns of each side whose lost ticks leave the verdict open.
-    pub fn warn_of_lost_ticks(&mut self, names: &Sides<String>, arrivals: &Arrivals) {
-        let shares = arrivals.lost().map(|lost| format_share(lost, arrivals.planned()));
+    /// Warns of each side whose lost ticks or stalls leave the verdict open.
+    pub fn warn_of_hidden_ticks(&mut self, names: &Sides<String>, arrivals: &Arrivals) {
         for side in [Side::Base, Side::Candidate] {
-            if arrivals.faults()[side] == Some(Reason::LostTicks) {
-                let (name, share, other) =
-                    (&names[side], &shares[side], &shares.as_ref().swapped()[side]);
-                let message = format!(
-                    "{name} never delivered {share} of its ticks, and the other side {other}: percentiles do not show how late they were."
-                );
-                let hint = "Compare tickers that treat missed ticks alike, or limit missed.";
-                self.warn("lost-ticks", &message, hint);
+            let name = &names[side];
+            let shares = |ticks: Sides<u64>| {
+                let share = |count| format_share(count, arrivals.planned());
+                (share(ticks[side]), share(ticks.swapped()[side]))
+            };
+            match arrivals.faults()[side] {
+                Some(Reason::LostTicks) => {
+                    let (share, other) = shares(arrivals.lost());
+                    let message = format!(
+                        "{name} never delivered {share} of its ticks, and the other side {other}: percentiles do not show how late they were."
+                    );
+                    let hint = "Compare tickers that treat missed ticks alike, or limit missed.";
+                    self.warn("lost-ticks", &message, hint);
+                }
+                Some(Reason::UnequalStalls) => {
+                    let (share, other) = shares(arrivals.uncounted());
+                    let message = format!(
+                        "{share} of the ticks of {name} came late in a stall that was already counted, and {other} of those of the other side: percentiles count a stall once, however long it is."
+                    );
+                    let hint = "Find the cause with `osjitter run --why`, or limit missed.";
+                    self.warn("unequal-stalls", &message, hint);
+                }
+                _ => {}
             }
         }
     }

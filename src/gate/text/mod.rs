@@ -273,6 +273,7 @@ pub fn reason_remedy(reason: Reason) -> &'static str {
         Reason::Interrupted => "run it again, and to its end",
         Reason::EarlyTicks => "check how the program computes its deadlines",
         Reason::LostTicks => "compare tickers that treat missed ticks alike",
+        Reason::UnequalStalls => "find their cause with `osjitter run --why`, or limit missed",
         Reason::NotMeasured => "remove the cause of the failure, and run it again",
         Reason::NotJudged => "name those that may remain so with --allow-unjudged",
     }
@@ -375,6 +376,7 @@ mod tests {
             (Reason::Interrupted, "run it again"),
             (Reason::EarlyTicks, "computes its deadlines"),
             (Reason::LostTicks, "treat missed ticks alike"),
+            (Reason::UnequalStalls, "osjitter run --why"),
             (Reason::NotMeasured, "the cause of the failure"),
             (Reason::NotJudged, "--allow-unjudged"),
         ];

@@ -327,6 +327,35 @@ fn lost_ticks_are_not_judged() {
     assert_eq!(judge(20_000, 20_000, &["scripted", "scripted-b"]).verdict().verdict, Outcome::Pass);
 }
 
+/// A stall counts once, however many ticks it delays.
+#[test]
+fn stalls_of_a_side_are_open() {
+    let round = |level_ns: i64, backlog: i64| -> Vec<i64> {
+        let late_ns = |tick: i64| level_ns.max((5 + backlog - tick) * 1_000_000);
+        (0..40).map(|tick| if tick < 5 { level_ns } else { late_ns(tick) }).collect()
+    };
+    let judge = |a: &[Vec<i64>], b: &[Vec<i64>]| {
+        let script = json!({"scripted": {"lateness_ns": a}, "scripted-b": {"lateness_ns": b}});
+        Gate::scripted(&SCRIPTS, &script)
+    };
+    let quiet = &[round(20_000, 0)][..];
+    let open = judge(quiet, &[round(20_000, 20)]);
+    let verdict = open.verdict();
+    let found = (verdict.verdict, verdict.reason);
+    let expected = (Outcome::Inconclusive, Some(Reason::UnequalStalls));
+    assert_eq!(found, expected, "{}", open.ran.stdout);
+    let [warning] = &verdict.warnings[..] else { panic!("{}", open.ran.stdout) };
+    assert_eq!(warning.code, "unequal-stalls");
+    let share = "50.0 % of the ticks of scripted-b@1ms/current-thread came late in a stall";
+    assert!(warning.message.starts_with(share), "{warning:?}");
+    // All of its ticks would be even later.
+    let later = judge(quiet, &[round(90_000, 20)]);
+    assert_eq!(later.verdict().verdict, Outcome::Regressed, "{}", later.ran.stdout);
+    // Stalls of both sides are stalls of the machine.
+    let both = [round(20_000, 20), round(20_000, 0)];
+    assert_eq!(judge(&both, &both).verdict().verdict, Outcome::Pass);
+}
+
 #[test]
 fn side_without_ticks_fails() {
     let mut script = late_by(&[20_000], &[20_000]);

@@ -1,8 +1,11 @@
-//! Early and lost ticks of both sides, which leave a verdict open: percentiles do not show them.
+//! Early and lost ticks of both sides, and those behind their stalls, which leave a verdict open:
+//! percentiles do not show them.
 //!
 //! An early tick lowers the percentiles, and a tick that was never delivered has no lateness. A
 //! candidate that drops its late ticks would look punctual. Ticks that a ticker skips after a stall
-//! are no such loss: of one that delivers them late, only the first tick of the stall counts.
+//! are no such loss: of one that delivers them late, only the first tick of the stall counts. The
+//! other ones make a verdict doubtful only if one side has clearly more of them, because stalls of
+//! the machine hit both.
 
 use super::decision::{Look, NumberVerdict, Outcome, Reason};
 use super::{Side, Sides};
@@ -13,6 +16,8 @@ use crate::stats::sign_test::rank_from_the_end;
 pub const MAX_EARLY_SHARE: f64 = 0.01;
 /// Share of lost ticks by which the sides may differ: a fifth of those above the 99th percentile.
 const MAX_LOST_SHARE: f64 = 0.002;
+/// Share of ticks behind stalls by which the sides may differ: more reach the 99th percentile.
+const MAX_STALLED_SHARE: f64 = 0.01;
 /// Probability with which a difference that stalls of the machine cause seems to be one of the sides.
 const SIGNIFICANCE: f64 = 0.001;
 
@@ -26,19 +31,23 @@ pub struct RoundArrivals {
     delivered: u64,
     counted: u64,
     early: u64,
+    in_time: u64,
 }
 
 impl RoundArrivals {
     /// Counts the ticks of a round, given the index and lateness of each, in order of the index.
-    /// `counted` is the number of those that count ([`CountedTicks::count`]). Returns `None` without
-    /// a tick.
+    /// `counted` is the number of those that count ([`CountedTicks::count`]). A tick is missed if it
+    /// is late by a period or more. Returns `None` without a tick.
     ///
     /// [`CountedTicks::count`]: super::round::CountedTicks::count
     #[must_use]
-    pub fn new(ticks: &[(u64, i64)], counted: u64) -> Option<Self> {
+    pub fn new(ticks: &[(u64, i64)], counted: u64, period_ns: u64) -> Option<Self> {
+        let period_ns = i64::try_from(period_ns).unwrap_or(i64::MAX);
         let (&(first, _), &(last, _)) = (ticks.first()?, ticks.last()?);
         let early = ticks.iter().filter(|(_, lateness_ns)| *lateness_ns < 0).count() as u64;
-        Some(Self { first, last, delivered: ticks.len() as u64, counted, early })
+        let in_time =
+            ticks.iter().filter(|(_, lateness_ns)| *lateness_ns < period_ns).count() as u64;
+        Some(Self { first, last, delivered: ticks.len() as u64, counted, early, in_time })
     }
 }
 
@@ -49,8 +58,8 @@ impl RoundArrivals {
 /// use jitterstat::gate::arrivals::{Arrivals, RoundArrivals};
 /// use jitterstat::gate::decision::Reason;
 ///
-/// let all = RoundArrivals::new(&[(0, 9), (1, 9), (2, 9), (3, 9)], 4).expect("four ticks");
-/// let half = RoundArrivals::new(&[(0, 9), (2, 9)], 2).expect("two ticks");
+/// let all = RoundArrivals::new(&[(0, 9), (1, 9), (2, 9), (3, 9)], 4, 500).expect("four ticks");
+/// let half = RoundArrivals::new(&[(0, 9), (2, 9)], 2, 500).expect("two ticks");
 /// let mut arrivals = Arrivals::default();
 /// for _ in 0..50 {
 ///     arrivals.add(Sides { base: all, candidate: half });
@@ -66,6 +75,8 @@ pub struct Arrivals {
     lost: PairedCounts,
     /// The ticks that do not count: the lost ones, and the backlog of stalls.
     uncounted: PairedCounts,
+    /// The ticks that were late by a period or more, and the lost ones.
+    missed: PairedCounts,
 }
 
 /// Ticks of one kind of each side.
@@ -106,6 +117,7 @@ impl Arrivals {
         self.early.add(pair.map(|round| round.early));
         self.lost.add(pair.map(|round| planned.saturating_sub(round.delivered)));
         self.uncounted.add(pair.map(|round| planned.saturating_sub(round.counted)));
+        self.missed.add(pair.map(|round| planned.saturating_sub(round.in_time)));
     }
 
     /// Returns the number of planned ticks of each side.
@@ -126,6 +138,13 @@ impl Arrivals {
         self.lost.ticks
     }
 
+    /// Returns the number of ticks of each side that do not count, because the first tick of their
+    /// stall represents them, or because they were never delivered.
+    #[must_use]
+    pub fn uncounted(&self) -> Sides<u64> {
+        self.uncounted.ticks
+    }
+
     /// Whether more than half of the ticks of a side were early, or clearly more than of the other side.
     #[must_use]
     pub fn is_early(&self, side: Side) -> bool {
@@ -134,8 +153,18 @@ impl Arrivals {
             || (self.early.exceeds_other_by(side, most_early) && self.early.is_clearly_larger(side))
     }
 
-    /// Returns the fault of each side that makes its percentiles too low: it is early, or lost clearly
-    /// more ticks than the other side, and not after stalls of the machine.
+    /// Whether clearly more ticks of a side than of the other one do not count. They were missed, so
+    /// they cannot be those of a side that catches up earlier than one that stays late.
+    fn is_stalled(&self, side: Side) -> bool {
+        let most_stalled = self.planned as f64 * MAX_STALLED_SHARE;
+        [&self.uncounted, &self.missed].into_iter().all(|counts| {
+            counts.exceeds_other_by(side, most_stalled) && counts.is_clearly_larger(side)
+        })
+    }
+
+    /// Returns the fault of each side that makes its percentiles too low: it is early, lost clearly
+    /// more ticks than the other side, or has clearly more ticks behind stalls. Stalls of the machine,
+    /// which hit both sides, are no fault.
     #[must_use]
     pub fn faults(&self) -> Sides<Option<Reason>> {
         let most_lost = self.planned as f64 * MAX_LOST_SHARE;
@@ -143,9 +172,12 @@ impl Arrivals {
             let has_lost = self.lost.exceeds_other_by(side, most_lost)
                 && self.uncounted.exceeds_other_by(side, most_lost)
                 && self.uncounted.is_clearly_larger(side);
-            match self.is_early(side) {
-                true => Some(Reason::EarlyTicks),
-                false => has_lost.then_some(Reason::LostTicks),
+            if self.is_early(side) {
+                Some(Reason::EarlyTicks)
+            } else if has_lost {
+                Some(Reason::LostTicks)
+            } else {
+                self.is_stalled(side).then_some(Reason::UnequalStalls)
             }
         })
     }
@@ -187,11 +219,12 @@ pub fn are_mostly_early(early: u64, ticks: u64) -> bool {
 mod tests {
     use super::*;
     use crate::gate::round::CountedTicks;
+    use crate::stats::random::SplitMix64;
 
     fn round(ticks: impl IntoIterator<Item = (u64, i64)>) -> RoundArrivals {
         let ticks: Vec<(u64, i64)> = ticks.into_iter().collect();
         let counted = CountedTicks::new(ticks.iter().copied(), 500_000).unwrap();
-        RoundArrivals::new(&ticks, counted.count()).unwrap()
+        RoundArrivals::new(&ticks, counted.count(), 500_000).unwrap()
     }
 
     fn on_time() -> RoundArrivals {
@@ -253,5 +286,53 @@ mod tests {
             _ => Sides { base: on_time(), candidate: on_time() },
         });
         assert_eq!(faults(pairs), Sides::default());
+    }
+
+    /// A round with a backlog of this many ticks after a stall, which is delivered.
+    fn stalled(backlog: i64) -> RoundArrivals {
+        let late = |n: i64| (backlog - n) * 500_000;
+        round((0..250).map(|n| (n, late(n as i64).max(9_000))))
+    }
+
+    #[test]
+    fn longer_stalls_of_a_side_count() {
+        // One stall in every third round is longer on one side, by 2 and by 3 % of its ticks.
+        for (backlog, fault) in [(5 + 6, None), (5 + 9, Some(Reason::UnequalStalls))] {
+            let pairs = (0..60).map(|n| Sides {
+                base: stalled(5),
+                candidate: stalled(if n % 3 == 0 { backlog } else { 5 }),
+            });
+            let expected = Sides { base: None, candidate: fault };
+            assert_eq!(faults(pairs.clone()), expected);
+            assert_eq!(faults(pairs.map(Sides::swapped)), expected.swapped());
+        }
+    }
+
+    #[test]
+    fn staying_late_is_no_fault() {
+        // After a stall one side catches up, and the other one stays late for all of its ticks, which
+        // count.
+        let delayed = round((0..250).map(|n| (n, if n < 5 { 9_000 } else { 10_000_000 })));
+        let pair = Sides { base: stalled(20), candidate: delayed };
+        assert_eq!(faults([pair; 50]), Sides::default());
+        assert_eq!(faults([pair.swapped(); 50]), Sides::default());
+    }
+
+    /// Stalls of the machine are no fault, however long and unequal they are.
+    #[test]
+    fn random_stalls_are_no_fault() {
+        let mut random = SplitMix64::new(5);
+        for share in [0.05, 0.3, 1.0] {
+            let mut backlog = || {
+                let (is_stalled, length) = (random.unit() < share, 3.0 / (0.02 + random.unit()));
+                if is_stalled { length as i64 } else { 0 }
+            };
+            for gate in 0..200 {
+                let mut side = || stalled(backlog());
+                let pairs: Vec<_> =
+                    (0..50).map(|_| Sides { base: side(), candidate: side() }).collect();
+                assert_eq!(faults(pairs), Sides::default(), "gate {gate} at {share}");
+            }
+        }
     }
 }

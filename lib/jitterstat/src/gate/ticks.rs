@@ -3,8 +3,8 @@
 //!
 //! It is the method of `osjitter gate` in one process: many short rounds, in an order drawn at random
 //! for each pair, of which each gives a median and a tail percentile ([`CountedTicks`]), and the exact
-//! test over the pairs at the planned looks of [`Rules`] ([`look`]). Early and lost ticks leave the
-//! verdict open ([`Arrivals`]). `osjitter gate` also runs whole programs, binds them to a CPU and
+//! test over the pairs at the planned looks of [`Rules`] ([`look`]). Early and lost ticks, and stalls of
+//! one side, leave the verdict open ([`Arrivals`]). `osjitter gate` also runs whole programs, binds them to a CPU and
 //! examines the machine.
 
 use std::fmt;
@@ -134,9 +134,11 @@ impl TickGate {
 
     #[track_caller]
     fn judged_round(&self, side: Side, ticks: Vec<(u64, i64)>, tail_quantile: f64) -> JudgedRound {
-        let counted = CountedTicks::new(ticks.iter().copied(), self.rules.period_ns);
-        let judged = counted
-            .and_then(|counted| Some((RoundArrivals::new(&ticks, counted.count())?, counted)));
+        let period_ns = self.rules.period_ns;
+        let counted = CountedTicks::new(ticks.iter().copied(), period_ns);
+        let judged = counted.and_then(|counted| {
+            Some((RoundArrivals::new(&ticks, counted.count(), period_ns)?, counted))
+        });
         let Some((arrivals, counted)) = judged else {
             panic!("a round of the {side:?} returned no tick")
         };
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn early_and_lost_ticks_are_open() {
+    fn hidden_ticks_leave_verdict_open() {
         let judge = |change: fn(&mut Vec<(u64, i64)>)| {
             let mut random = SplitMix64::new(11);
             TickGate::new(RULES()).run(|side| {
@@ -226,7 +228,17 @@ mod tests {
         };
         let early = judge(|ticks| ticks.iter_mut().for_each(|tick| tick.1 = -400_000));
         let lost = judge(|ticks| ticks.retain(|tick| tick.0 % 10 == 0));
-        for (judged, reason) in [(early, Reason::EarlyTicks), (lost, Reason::LostTicks)] {
+        // A stall of 20 ms, of which only the first tick counts.
+        let stalled = judge(|ticks| {
+            for (tick, lateness_ns) in &mut ticks[50..90] {
+                *lateness_ns += (90 - *tick as i64) * 500_000;
+            }
+        });
+        for (judged, reason) in [
+            (early, Reason::EarlyTicks),
+            (lost, Reason::LostTicks),
+            (stalled, Reason::UnequalStalls),
+        ] {
             assert_eq!(judged.look.outcome, Outcome::Inconclusive, "{judged}");
             assert_eq!([judged.look.median, judged.look.tail].map(|n| n.reason), [Some(reason); 2]);
         }

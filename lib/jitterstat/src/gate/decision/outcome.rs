@@ -79,6 +79,8 @@ pub enum Reason {
     EarlyTicks,
     /// Ticks of a side were never delivered, so that their lateness is unknown.
     LostTicks,
+    /// Stalls, each of which counts once, delayed clearly more ticks of one side than of the other.
+    UnequalStalls,
     /// A value could not be measured.
     NotMeasured,
     /// Benchmarks ran that could not be judged.
@@ -98,6 +100,9 @@ impl fmt::Display for Reason {
             Self::Interrupted => "it was interrupted",
             Self::EarlyTicks => "ticks of a side came before their deadlines",
             Self::LostTicks => "ticks of a side were never delivered",
+            Self::UnequalStalls => {
+                "stalls delayed clearly more ticks of one side than of the other"
+            }
             Self::NotMeasured => "something could not be measured",
             Self::NotJudged => "there are benchmarks that were not judged",
         })
