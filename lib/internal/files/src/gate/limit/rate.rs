@@ -124,7 +124,7 @@ impl MeasuredRate {
         let max_stall_ns = max_stall_ns.map(|ns| ns.max(u64::try_from(max_late_ns).unwrap_or(0)));
         let instances = rounds.iter().map(RoundTicks::instances).max().unwrap_or(1);
         let max_burst = max_stall_ns.map(|stall_ns| burst_ticks(stall_ns, period_ns, instances));
-        let rounds = with_lost_rounds(rounds.iter().map(RoundTicks::misses).collect());
+        let rounds: Vec<RoundMisses> = rounds.iter().map(RoundTicks::misses).collect();
         let rate = MissRate::from_rounds(&rounds, max_burst);
         Self { rate, source: RateSource::Rounds, period_ns, instances, max_stall_ns }
     }
@@ -208,7 +208,8 @@ fn counted_misses(summary: &Summary, is_own: bool) -> Result<u64, UnknownRate> {
     counted.ok_or_else(|| UnknownRate::NotCounted(summary.known_missed()))
 }
 
-/// Returns the misses of each round; `None` without rounds, or if they are not counted.
+/// Returns the misses of each round; `None` without rounds, or if they are not counted. All ticks of
+/// a round without a summary were missed, because none was delivered.
 fn round_misses(rounds: &[Round]) -> Option<Vec<RoundMisses>> {
     let mut misses = Vec::new();
     // The entry of the first instance contains the summary of the whole round.
@@ -218,13 +219,7 @@ fn round_misses(rounds: &[Round]) -> Option<Vec<RoundMisses>> {
             None => None,
         });
     }
-    let is_known = misses.iter().any(Option::is_some);
-    if is_known { Some(with_lost_rounds(misses)) } else { None }
-}
-
-/// Replaces rounds in which no tick was delivered by rounds of the full length that were missed.
-fn with_lost_rounds(rounds: Vec<Option<RoundMisses>>) -> Vec<RoundMisses> {
-    let ticks = rounds.iter().flatten().map(|round| round.ticks).max().unwrap_or(0);
+    let ticks = misses.iter().flatten().map(|round| round.ticks).max()?;
     let lost = RoundMisses { ticks, missed: ticks };
-    rounds.into_iter().map(|round| round.unwrap_or(lost)).collect()
+    Some(misses.into_iter().map(|round| round.unwrap_or(lost)).collect())
 }

@@ -121,7 +121,8 @@ pub enum MissingRounds {
 }
 
 impl RoundTicks {
-    /// Collects the rounds of a measured subject.
+    /// Collects the rounds of a measured subject. A round in which no tick was delivered counts as a
+    /// round of the full length whose ticks were skipped.
     ///
     /// # Errors
     /// Returns an error if no round has ticks, or the report contains no samples.
@@ -135,7 +136,10 @@ impl RoundTicks {
         // The entries of the instances of a round are consecutive.
         let entries = subject.rounds.chunk_by(|a, b| a.index == b.index);
         let rounds = entries.zip(CostPerTick::from_subject(subject));
-        Ok(rounds.map(|(entries, costs)| Self::from_entries(subject, entries, costs)).collect())
+        let mut rounds: Vec<Self> =
+            rounds.map(|(entries, costs)| Self::from_entries(subject, entries, costs)).collect();
+        plan_lost_rounds(&mut rounds);
+        Ok(rounds)
     }
 
     fn from_entries(
@@ -157,11 +161,9 @@ impl RoundTicks {
         self.parts.iter().map(|p| p.grid.ticks).sum()
     }
 
-    /// Returns the number of planned and of missed ticks; `None` if no tick was delivered, so that
-    /// the number of planned ones is not stored.
-    pub(super) fn misses(&self) -> Option<RoundMisses> {
-        let (ticks, missed) = (self.planned(), Count::Missed.in_round(self));
-        (ticks > 0).then_some(RoundMisses { ticks, missed })
+    /// Returns the number of planned and of missed ticks.
+    pub(super) fn misses(&self) -> RoundMisses {
+        RoundMisses { ticks: self.planned(), missed: Count::Missed.in_round(self) }
     }
 
     /// Returns the largest lateness.
@@ -182,6 +184,16 @@ impl RoundTicks {
     fn drift_sums(&self) -> (f64, f64) {
         let sums = self.parts.iter().map(RoundSamples::drift_sums);
         sums.fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
+    }
+}
+
+/// Plans the ticks of rounds in which none was delivered, which have no summary with their number.
+fn plan_lost_rounds(rounds: &mut [RoundTicks]) {
+    let ticks = rounds.iter().flat_map(|r| &r.parts).map(|p| p.grid.ticks).max().unwrap_or(0);
+    for round in rounds.iter_mut().filter(|round| round.planned() == 0) {
+        for part in &mut round.parts {
+            part.grid.ticks = ticks;
+        }
     }
 }
 

@@ -252,16 +252,36 @@ fn lost_rounds_count_as_missed() {
     subject.rounds[7].summary = None;
     let found = rate::MeasuredRate::from_subject(&subject, true, None).unwrap();
     assert_eq!((found.rate().missed(), found.rate().ticks()), (250, 5_000));
-    let mut measured = rounds(20, |_| 10_000);
-    measured[3].parts[0] = RoundSamples {
-        grid: Grid { period_ns: 500_000, first_tick: 0, ticks: 0 },
-        ticks: Vec::new(),
-        until_unpark_ns: Vec::new(),
-        lateness_ns: Vec::new(),
-        coalesced: 0,
-    };
-    let found = rate::MeasuredRate::from_rounds(&measured, 500_000, None);
-    assert_eq!((found.rate().missed(), found.rate().ticks()), (100, 2_000));
+    // With samples, also if several instances tick.
+    for instances in [1, 2] {
+        let rounds = RoundTicks::from_subject(&subject_with_lost_rounds(instances)).unwrap();
+        let found = rate::MeasuredRate::from_rounds(&rounds, 500_000, None);
+        let lost = 1_250 * instances;
+        assert_eq!((found.rate().missed(), found.rate().ticks()), (lost, 4 * lost));
+        for (path, percent) in [("missed", 25.0), ("skipped", 25.0), ("delivered", 75.0)] {
+            let measured = SummaryPath::find(path).unwrap().measure(&rounds);
+            assert_eq!((measured.value, measured.ticks), (Some(percent), 4 * lost), "{path}");
+        }
+        assert_eq!(judge("missed", &rounds, 2.0), (Outcome::LimitBroken, None));
+        assert_eq!(judge("delivered", &rounds, 95.0), (Outcome::Pass, None));
+    }
+}
+
+/// A subject of 20 rounds of 250 ticks in time, of which every fourth one delivered none.
+fn subject_with_lost_rounds(instances: u64) -> report::Subject {
+    let mut subject = subject_with_misses(&[0; 20]);
+    let mut rounds = Vec::new();
+    for mut round in std::mem::take(&mut subject.rounds) {
+        let is_lost = round.index % 4 == 3;
+        round.lateness_ns = vec![10_000; if is_lost { 0 } else { 250 }];
+        let whole = round.summary.take().filter(|_| !is_lost);
+        let whole = whole.map(|whole| report::Summary { ticks: 250 * instances, ..whole });
+        for instance in 0..instances {
+            let summary = whole.clone().filter(|_| instance == 0);
+            rounds.push(report::Round { instance, summary, ..round.clone() });
+        }
+    }
+    report::Subject { instances, rounds, ..subject }
 }
 
 #[test]
