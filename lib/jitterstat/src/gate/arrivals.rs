@@ -71,6 +71,8 @@ impl RoundArrivals {
 pub struct Arrivals {
     /// Number of planned ticks of each side.
     planned: u64,
+    /// Number of planned ticks of the longest round.
+    round_ticks: u64,
     early: PairedCounts,
     lost: PairedCounts,
     /// The ticks that do not count: the lost ones, and the backlog of stalls.
@@ -114,6 +116,7 @@ impl Arrivals {
         let (first, last) = (base.first.min(candidate.first), base.last.max(candidate.last));
         let planned = last.saturating_sub(first).saturating_add(1);
         self.planned = self.planned.saturating_add(planned);
+        self.round_ticks = self.round_ticks.max(planned);
         self.early.add(pair.map(|round| round.early));
         self.lost.add(pair.map(|round| planned.saturating_sub(round.delivered)));
         self.uncounted.add(pair.map(|round| planned.saturating_sub(round.counted)));
@@ -124,6 +127,13 @@ impl Arrivals {
     #[must_use]
     pub fn planned(&self) -> u64 {
         self.planned
+    }
+
+    /// Returns the number of planned ticks of a round, which is that of the longest one: rounds that
+    /// lost ticks at their ends seem shorter.
+    #[must_use]
+    pub fn round_ticks(&self) -> u64 {
+        self.round_ticks
     }
 
     /// Returns the number of early ticks of each side.

@@ -11,7 +11,7 @@ use std::fmt;
 
 use super::arrivals::{Arrivals, RoundArrivals};
 use super::decision::{Look, NumberVerdict, Outcome, Rules, look, write_tolerated};
-use super::round::{CountedTicks, RoundValue, tail_name, tail_quantile};
+use super::round::{CountedTicks, Pair, tail_name, tail_quantile};
 use super::{Side, Sides};
 use crate::stats::Interval;
 use crate::stats::random::SplitMix64;
@@ -53,7 +53,8 @@ pub struct TickGate {
 pub struct JudgedTicks {
     /// The outcome, and the numbers of the median and of the tail percentile.
     pub look: Look,
-    /// The quantile of the tail percentile: 0.99, or a lower one for rounds with few ticks.
+    /// The quantile of the tail percentile: 0.99, or a lower one if the longest round has few planned
+    /// ticks.
     pub tail_quantile: f64,
     /// Number of pairs that ran.
     pub pairs: usize,
@@ -61,7 +62,7 @@ pub struct JudgedTicks {
 
 /// A round with the numbers that the verdict rests on.
 struct JudgedRound {
-    value: RoundValue,
+    counted: CountedTicks,
     arrivals: RoundArrivals,
 }
 
@@ -95,6 +96,7 @@ impl TickGate {
     /// `round` runs one round of a side and returns its ticks: the index of each on the grid, in
     /// ascending order, and its lateness in nanoseconds, negative if it was early. Leave out ticks that
     /// were never delivered: they count as lost.
+    ///
     /// All rounds should have the same number of planned ticks, 250 for a 99th percentile as `osjitter
     /// gate` uses it. It runs nothing else, so that a test may measure on a thread of its own.
     ///
@@ -104,22 +106,23 @@ impl TickGate {
     /// Panics if `round` panics or returns no tick.
     #[track_caller]
     pub fn run(&self, mut round: impl FnMut(Side) -> Vec<(u64, i64)>) -> JudgedTicks {
-        let first = Sides { base: round(Side::Base), candidate: round(Side::Candidate) };
-        let tail_quantile =
-            tail_quantile(first.map(|ticks| ticks.len()).into_iter().min().unwrap_or(0) as u64);
+        // The first rounds are cold.
+        drop(round(Side::Base));
+        drop(round(Side::Candidate));
+        let mut run = |side: Side| self.judged_round(side, round(side));
         let mut random = SplitMix64::new(self.seed);
-        let mut run = |side: Side| self.judged_round(side, round(side), tail_quantile);
         let mut pairs = Vec::new();
         let mut arrivals = Arrivals::default();
         loop {
             let candidate_first = random.coin().then(|| run(Side::Candidate));
             let base = run(Side::Base);
             let candidate = candidate_first.unwrap_or_else(|| run(Side::Candidate));
-            pairs.push(Sides { base: base.value, candidate: candidate.value });
+            pairs.push(Sides { base: base.counted, candidate: candidate.counted });
             arrivals.add(Sides { base: base.arrivals, candidate: candidate.arrivals });
             let is_last = pairs.len() >= self.last_look();
             if is_last || self.rules.looks.contains(&pairs.len()) {
-                let look = look(&pairs, &self.rules, is_last);
+                let tail_quantile = tail_quantile(arrivals.round_ticks());
+                let look = look(&self.values(&pairs, tail_quantile), &self.rules, is_last);
                 if is_last || look.outcome != Outcome::Inconclusive {
                     let look = arrivals.check(look);
                     return JudgedTicks { look, tail_quantile, pairs: pairs.len() };
@@ -132,8 +135,13 @@ impl TickGate {
         self.rules.looks.last().copied().unwrap_or(0)
     }
 
+    fn values(&self, pairs: &[Sides<CountedTicks>], tail_quantile: f64) -> Vec<Pair> {
+        let value = |round: &CountedTicks| round.value(tail_quantile, self.resolution_ns);
+        pairs.iter().map(|pair| pair.as_ref().map(value)).collect()
+    }
+
     #[track_caller]
-    fn judged_round(&self, side: Side, ticks: Vec<(u64, i64)>, tail_quantile: f64) -> JudgedRound {
+    fn judged_round(&self, side: Side, ticks: Vec<(u64, i64)>) -> JudgedRound {
         let period_ns = self.rules.period_ns;
         let counted = CountedTicks::new(ticks.iter().copied(), period_ns);
         let judged = counted.and_then(|counted| {
@@ -142,7 +150,7 @@ impl TickGate {
         let Some((arrivals, counted)) = judged else {
             panic!("a round of the {side:?} returned no tick")
         };
-        JudgedRound { value: counted.value(tail_quantile, self.resolution_ns), arrivals }
+        JudgedRound { counted, arrivals }
     }
 }
 
@@ -248,6 +256,27 @@ mod tests {
             ticks.iter_mut().for_each(|tick| tick.1 += 20_000);
         });
         assert_eq!(later.look.outcome, Outcome::Regressed, "{later}");
+    }
+
+    #[test]
+    fn short_rounds_do_not_choose_percentile() {
+        // Every 25th tick of the candidate is later, which only its p99 shows. Some rounds lose the
+        // ticks at their ends: none, the first, the first ones of both sides, and any later ones.
+        let is_short: [fn(usize) -> bool; 4] = [|_| false, |n| n == 0, |n| n < 4, |n| n % 7 < 3];
+        for is_short in is_short {
+            let (mut random, mut rounds) = (SplitMix64::new(11), 0);
+            let judged = TickGate::new(RULES()).run(|side| {
+                let late = |tick| side == Side::Candidate && tick % 25 == 24;
+                let ticks = if is_short(rounds) { 90 } else { 250 };
+                rounds += 1;
+                (0..ticks)
+                    .map(|tick| (tick, if late(tick) { 110_000 } else { 10_000 }))
+                    .map(|(tick, ns)| (tick, ns + (random.unit() * 3_000.0) as i64))
+                    .collect()
+            });
+            assert_eq!(judged.tail_quantile, 0.99, "{judged}");
+            assert_eq!(judged.look.tail.outcome, Outcome::Regressed, "{judged}");
+        }
     }
 
     #[test]
