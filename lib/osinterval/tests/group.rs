@@ -4,6 +4,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use osinterval::{IntervalGroup, MissedTickBehavior};
@@ -85,6 +86,22 @@ async fn earlier_reset_wakes_waiting_task() {
     }
 }
 
+/// The period is shorter than a slot, so the tick after the reset is due in the same slot.
+#[tokio::test]
+async fn tick_after_past_reset_waits() {
+    const SLOT: Duration = Duration::from_secs(3_600);
+    let group = IntervalGroup::builder().resolution(SLOT).build().unwrap();
+    let mut interval = group.interval_at(real_now() + SLOT, SLOT / 6);
+    let mut ready = Vec::new();
+    for _ in 0..3 {
+        ready.push(poll_fn(|cx| Poll::Ready(interval.poll_tick(cx).is_ready())).await);
+        if ready.len() == 1 {
+            interval.reset_immediately();
+        }
+    }
+    assert_eq!(ready, [false, true, false]);
+}
+
 #[tokio::test]
 async fn postponed_deadline_holds() {
     let group = IntervalGroup::new().unwrap();
@@ -133,7 +150,7 @@ async fn steady_interval_survives_short_lived_ones() {
             (0..20).map(|i| group.interval_at(real_now() + ms(i), ms(1))).collect();
         for (i, interval) in short_lived.iter_mut().enumerate() {
             // Some are dropped while they wait.
-            let _ = poll_fn(|cx| std::task::Poll::Ready(interval.poll_tick(cx).is_ready())).await;
+            let _ = poll_fn(|cx| Poll::Ready(interval.poll_tick(cx).is_ready())).await;
             if (i + k) % 7 == 0 {
                 with_watchdog(interval.tick()).await;
             }

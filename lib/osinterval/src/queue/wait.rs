@@ -25,7 +25,8 @@ pub(crate) struct QueuedWait {
 pub(super) struct Registration {
     /// The key in the queue's heap; [`NIL`] while no task waits for the kernel.
     pub(super) key: usize,
-    /// The end of the slot of the deadline, if a task waits for the kernel.
+    /// The end of the slot of the deadline, if a task waits for the kernel; the deadline itself if
+    /// that had passed when it was set.
     pub(super) due: u64,
     /// A sleep of tokio that wakes the task while tokio's clock is not the real one. If there is a
     /// key, the task has waited since before that.
@@ -157,7 +158,8 @@ impl QueuedWait {
         let woken = if state.timers.is_none() {
             state.deregister(registration)
         } else if has_passed && !queue.precise {
-            registration.due = due;
+            // Not the end of the slot, which may be ahead: a later deadline may have the same.
+            registration.due = queue.since_origin(deadline);
             state.heap.fire(registration.key)
         } else if has_passed || state.heap.has_fired(registration.key) {
             // The next poll registers it again.
