@@ -19,7 +19,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use osinterval::blocking;
-use osinterval::{Backend, Fallback, IntervalGroup, IntervalTimer, OsInterval, PeriodicInterval};
+use osinterval::{
+    Backend, Fallback, IntervalGroup, IntervalTimer, OsInterval, PeriodicInterval, Precision,
+};
 
 const PERIOD: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -321,6 +323,21 @@ async fn denied_arming_fails_or_falls_back() {
     DENIES_ARMING.set(false);
     osinterval::sleep(PERIOD).await;
     assert_eq!(osinterval::interval(PERIOD).backend(), Backend::Timerfd);
+}
+
+/// The error is reported at once, also if the wait would end in spinning.
+#[tokio::test]
+async fn denied_arming_ends_precise_wait() {
+    let group = IntervalGroup::builder().precision(Precision::spin()).build().unwrap();
+    let deadline = tokio::time::Instant::now() + HOUR / 6;
+    DENIES_ARMING.set(true);
+    let sleep = tokio::spawn(group.sleep_until(deadline));
+    let mut interval = group.interval_at(deadline, HOUR);
+    let ticks = tokio::spawn(async move { interval.tick().await });
+    assert!(sleep.await.unwrap_err().is_panic());
+    assert!(ticks.await.unwrap_err().is_panic());
+    assert!(tokio::time::Instant::now() < deadline, "it spun until the deadline");
+    DENIES_ARMING.set(false);
 }
 
 /// A thread with timer slack sets and restores it around each sleep; one with the minimum does not.

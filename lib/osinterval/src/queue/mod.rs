@@ -232,7 +232,7 @@ impl TimerQueue {
         if result.is_ready() {
             wait.end_pause_watch();
             // A paused clock would never end a spin.
-            if self.precise && !is_shifted() {
+            if self.precise && matches!(result, Poll::Ready(Ok(()))) && !is_shifted() {
                 spin_until(deadline.time, tokio_now);
             }
         } else if CAN_PAUSE && self.can_pause {
