@@ -65,7 +65,7 @@ impl Clock {
         conversion_ns + conversion_ns / 4 + self.origin_error_ns + RATE_ERROR_NS
     }
 
-    /// Converts a reading of the counter, which must not be older than the clock.
+    /// Converts a reading of the counter.
     #[inline]
     pub(crate) fn ns_at(&mut self, count: u64) -> i64 {
         let since_anchor = count.wrapping_sub(self.anchor_count);
@@ -79,10 +79,9 @@ impl Clock {
     /// Converts an instant of the operating system's clock. Saturates 292 years from the origin.
     #[inline]
     pub(crate) fn ns_of(&self, instant: Instant) -> i64 {
-        let ns = |span: Duration| i64::try_from(saturating_ns(span)).unwrap_or(i64::MAX);
         match instant.checked_duration_since(self.origin) {
-            Some(after) => ns(after),
-            None => -ns(self.origin - instant),
+            Some(after) => signed_ns(after),
+            None => -signed_ns(self.origin - instant),
         }
     }
 
@@ -90,7 +89,12 @@ impl Clock {
     #[cold]
     #[inline(never)]
     fn move_anchor(&mut self, count: u64) {
-        let ns = tach::Instant::from_count(count).duration_since(self.start).as_nanos() as i64;
+        let time = tach::Instant::from_count(count);
+        // A loop may have read the counter before the clock was created.
+        let ns = match time.checked_duration_since(self.start) {
+            Some(after) => signed_ns(after),
+            None => -signed_ns(self.start - time),
+        };
         // Use the slope between the two anchors if they are far enough apart. A counter that went
         // back gives no slope.
         let counts = count.saturating_sub(self.anchor_count);
@@ -99,7 +103,8 @@ impl Clock {
             self.slope = (((elapsed_ns as u128) << SLOPE_BITS) / u128::from(counts)) as u64;
         }
         // The slope of a young clock still changes.
-        let valid_ns = MAX_EXTRAPOLATION_NS.min(ns as u64 / EXTRAPOLATION_DIVISOR).max(1_000);
+        let age_ns = u64::try_from(ns).unwrap_or(0);
+        let valid_ns = MAX_EXTRAPOLATION_NS.min(age_ns / EXTRAPOLATION_DIVISOR).max(1_000);
         self.valid_counts = (valid_ns << SLOPE_BITS) / self.slope.max(1);
         (self.anchor_count, self.anchor_ns) = (count, ns);
     }
@@ -108,6 +113,11 @@ impl Clock {
 /// Converts a duration to nanoseconds. Saturates at 584 years.
 pub(crate) fn saturating_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Converts a duration to nanoseconds. Saturates at 292 years.
+fn signed_ns(duration: Duration) -> i64 {
+    i64::try_from(saturating_ns(duration)).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

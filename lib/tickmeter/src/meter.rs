@@ -259,7 +259,7 @@ impl Meter {
         // The larger part of the lateness decides what caused it.
         let late_by_work = overrun_ns > 0 && overrun_ns as i64 >= lateness_ns / 2;
         let wakeup = Wakeup {
-            at_ns: now_ns as u64,
+            at_ns: u64::try_from(now_ns).unwrap_or(0),
             lateness_ns,
             ticks: count,
             period_ns: self.period_ns,

@@ -91,6 +91,23 @@ fn ticks_at_uses_given_time() {
 }
 
 #[test]
+fn ticks_at_accepts_time_before_registration() {
+    let woke = tach::Instant::now();
+    let deadline = Instant::now();
+    spin(PERIOD * 20);
+    let mut meter = register("before");
+    meter.ticks_at(deadline, 1, woke);
+    let first = meter.snapshot();
+    assert!(first.lateness.max().unwrap() < PERIOD, "{first:?}");
+    assert_eq!(first.last_tick, Duration::ZERO);
+    for _ in 0..100 {
+        meter.tick(Instant::now());
+    }
+    let later = meter.snapshot().since(&first).unwrap();
+    assert_eq!((later.ticks, later.early), (100, 0), "{later:?}");
+}
+
+#[test]
 fn early_ticks_are_counted() {
     let mut meter = register("early");
     meter.tick(Instant::now() + Duration::from_secs(3_600));
