@@ -69,7 +69,7 @@ impl Bins {
 
     fn add(&mut self, lower: i64, count: u64) {
         match self.0.binary_search_by_key(&lower, |(lower, _)| *lower) {
-            Ok(index) => self.0[index].1 += count,
+            Ok(index) => self.0[index].1 = self.0[index].1.saturating_add(count),
             Err(index) => self.0.insert(index, (lower, count)),
         }
     }
@@ -79,7 +79,7 @@ impl Bins {
     }
 
     pub fn count(&self) -> u64 {
-        self.iter().map(|(_, count)| count).sum()
+        self.iter().fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 }
 
@@ -216,7 +216,7 @@ impl LoopRecord {
     ) {
         self.add_bins(delta);
         let ticks = TickCounts {
-            planned: delta.ticks + delta.skipped,
+            planned: delta.ticks.saturating_add(delta.skipped),
             delivered: delta.ticks.saturating_sub(delta.coalesced),
             coalesced: Some(delta.coalesced),
             skipped: Some(delta.skipped),
@@ -607,6 +607,25 @@ mod tests {
         );
         let closed = accumulator.close_interval();
         assert_eq!((closed.len(), closed[0].1.counts.ticks.planned), (1, 2));
+    }
+
+    /// Any process of the same user can write such a meter.
+    #[test]
+    fn impossible_counts_saturate() {
+        let mut accumulator = accumulator();
+        let mut meters = [meter(), meter()];
+        let polled = meters.each_mut().map(|meter| {
+            #[allow(clippy::disallowed_methods, reason = "a deadline that nothing waits for")]
+            meter.ticks(Instant::now(), u64::MAX);
+            let mut polled = poll(0, "same", meter);
+            polled.snapshot.skipped = u64::MAX;
+            polled
+        });
+        for (source, polled) in polled.into_iter().enumerate() {
+            record_poll(&mut accumulator, [PolledMeter { source, ..polled }], []);
+        }
+        let stats = &accumulator.close_interval()[0].1;
+        assert_eq!((stats.counts.ticks.planned, stats.bins.count()), (u64::MAX, u64::MAX));
     }
 
     #[test]

@@ -330,7 +330,14 @@ impl Histogram {
 
     /// Returns the largest value of a bin.
     fn bin_end(&self, bin: u32) -> u64 {
-        if bin == self.last { u64::MAX } else { bin_start(self.bits, bin as usize + 1) - 1 }
+        if bin == self.last {
+            return u64::MAX;
+        }
+        match bin_start(self.bits, bin as usize + 1) {
+            // The next bin is beyond the values.
+            u64::MAX => u64::MAX,
+            next => next - 1,
+        }
     }
 
     fn since(&self, earlier: &Self) -> Self {
@@ -402,6 +409,25 @@ mod tests {
             assert_eq!(quantile_ns(&histogram, percent as f64 / 100.0), percent);
         }
         assert_eq!(quantile_ns(&histogram, 0.0), 1);
+    }
+
+    /// A file may state more bins than there are values.
+    #[test]
+    fn bins_beyond_values_are_in_order() {
+        for bits in [1, 7, 16] {
+            let beyond = bin_index(bits, u64::MAX) + 1;
+            let mut counts = vec![1; beyond + 10];
+            let layout = BinsLayout { first: 0, bins: counts.len() };
+            let histogram = Histogram::from_words(&counts, bits, layout, u64::MAX);
+            assert!(histogram.bins().all(|(start, end, _)| start <= end), "{bits}");
+            counts.truncate(beyond);
+            let layout = BinsLayout { first: 0, bins: beyond };
+            let exact = Histogram::from_words(&counts, bits, layout, u64::MAX);
+            let ends = |histogram: &Histogram| {
+                histogram.bins().take(beyond).map(|(_, end, _)| end).collect::<Vec<_>>()
+            };
+            assert_eq!(ends(&histogram), ends(&exact), "{bits}");
+        }
     }
 
     fn parts() -> impl Strategy<Value = (u32, usize, Vec<u64>)> {
