@@ -129,6 +129,7 @@ impl Conversion {
     }
 
     /// Returns the nanoseconds from `origin` to the time of `count`; negative if that was before.
+    /// Saturates at 292 years.
     #[must_use]
     pub fn ns_since(&self, count: u64, origin: OsInstant) -> i64 {
         self.ns_with_offset(count, self.first_ns_since(origin))
@@ -164,7 +165,8 @@ impl Conversion {
                 (counts * i128::from(self.ns) + divisor / 2).div_euclid(divisor)
             }
         };
-        i64::try_from(ns + offset_ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
+        let sum_ns = ns + offset_ns;
+        i64::try_from(sum_ns).unwrap_or(if sum_ns < 0 { i64::MIN } else { i64::MAX })
     }
 
     /// Converts a number of counts to nanoseconds in 64 bits; `None` if that would overflow.
@@ -229,6 +231,23 @@ mod tests {
             let singles: Vec<_> = counts.iter().map(|&c| conversion.ns_since(c, base)).collect();
             let series: Vec<_> = conversion.series(counts, base).collect();
             proptest::prop_assert_eq!(series, singles);
+        }
+    }
+
+    #[test]
+    fn distant_origins_saturate_by_sign() {
+        const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
+        let first = Anchor::new(1 << 40, os::now(), 0);
+        let last = Anchor::new(2 << 40, first.os_instant() + CENTURY / 100, 0);
+        let conversion = Conversion::between(&first, &last).unwrap();
+        // Not every system has instants that distant.
+        let later = first.os_instant().checked_add(CENTURY * 4);
+        let earlier = first.os_instant().checked_sub(CENTURY * 4);
+        for (origin, expected) in [(later, i64::MIN), (earlier, i64::MAX)] {
+            for count in [first.count() - 1, last.count()] {
+                let ns = origin.map(|origin| conversion.ns_since(count, origin));
+                assert!(ns.is_none_or(|ns| ns == expected), "{count}: {ns:?}");
+            }
         }
     }
 

@@ -159,7 +159,7 @@ macro_rules! instants {
             }
 
             /// Converts this instant to the OS clock, up to the error bound of
-            /// [`info`](crate::info).
+            /// [`info`](crate::info). Saturates if the OS clock cannot represent it.
             ///
             /// # Examples
             /// ```
@@ -173,7 +173,8 @@ macro_rules! instants {
             }
 
             /// Converts a reading of the OS clock to an instant, up to the error bound of
-            /// [`info`](crate::info). [`Self::to_std`] has an example.
+            /// [`info`](crate::info). Saturates 146 years from the first use of this crate.
+            /// [`Self::to_std`] has an example.
             #[must_use]
             pub fn from_std(std: OsInstant) -> Self {
                 Self(repr::from_std(std))

@@ -17,6 +17,10 @@ use crate::timeline::TIMELINE;
 
 /// The bit that is set in a sum and in no count.
 const SUM_BIT: u64 = MAX_COUNT + 1;
+/// The first sum.
+const FIRST_SUM: u64 = SUM_BIT;
+/// The last sum.
+const LAST_SUM: u64 = u64::MAX;
 /// The start of the line within the range of sums: 146 years from either end.
 const LINE_START: i64 = 1 << 62;
 
@@ -141,21 +145,54 @@ fn count_with_os_clock() -> (u64, OsInstant) {
     }
 }
 
-/// Converts an instant to the OS clock, up to the error bound.
+/// Converts an instant to the OS clock, up to the error bound. Saturates.
 pub(crate) fn to_std(repr: u64) -> OsInstant {
     let (count, os) = count_with_os_clock();
     let offset_ns = to_ns(repr).saturating_sub(to_ns(count));
     let offset = Duration::from_nanos(offset_ns.unsigned_abs());
-    let std = if offset_ns < 0 { os.checked_sub(offset) } else { os.checked_add(offset) };
-    std.unwrap_or(os)
+    let step = |at: OsInstant, by: Duration| {
+        if offset_ns < 0 { at.checked_sub(by) } else { at.checked_add(by) }
+    };
+    step(os, offset).unwrap_or_else(|| step_far(os, offset, step))
 }
 
-/// Converts a reading of the OS clock to an instant, up to the error bound.
+/// Moves a reading of the OS clock, which cannot move by all of `offset`, as far as it can, up to
+/// some nanoseconds. The OS clock does not state how far that is.
+fn step_far(
+    os: OsInstant,
+    offset: Duration,
+    step: impl Fn(OsInstant, Duration) -> Option<OsInstant>,
+) -> OsInstant {
+    let (mut at, mut by) = (os, offset);
+    while !by.is_zero() {
+        by /= 2;
+        at = step(at, by).unwrap_or(at);
+    }
+    at
+}
+
+/// Converts a reading of the OS clock to an instant, up to the error bound. Saturates.
 pub(crate) fn from_std(std: OsInstant) -> u64 {
     let (count, os) = count_with_os_clock();
-    let repr = match std.checked_duration_since(os) {
-        Some(duration) => checked_add(count, duration),
-        None => checked_sub(count, os.saturating_duration_since(std)),
-    };
-    repr.unwrap_or(count)
+    match std.checked_duration_since(os) {
+        Some(duration) => checked_add(count, duration).unwrap_or(LAST_SUM),
+        None => checked_sub(count, os.saturating_duration_since(std)).unwrap_or(FIRST_SUM),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_steps_end_at_limit() {
+        let os = crate::os::now();
+        for limit_ns in [0, 1, 1_000, 123_456_789_012_345] {
+            let limit = os + Duration::from_nanos(limit_ns);
+            let step = |at: OsInstant, by| at.checked_add(by).filter(|at| *at <= limit);
+            let at = step_far(os, Duration::from_secs(1 << 32), step);
+            let missing = limit.saturating_duration_since(at);
+            assert!(at <= limit && missing < Duration::from_nanos(64), "{limit_ns}: {missing:?}");
+        }
+    }
 }

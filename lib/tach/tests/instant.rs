@@ -122,6 +122,22 @@ fn os_clock_round_trip() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "the oracle is the OS clock")]
+fn distant_os_times_saturate() {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
+    let os = std::time::Instant::now();
+    let now = Instant::now();
+    for centuries in [1, 2, 4, 20] {
+        // Not every system has instants that distant.
+        let later = os.checked_add(CENTURY * centuries).map(Instant::from_std);
+        let earlier = os.checked_sub(CENTURY * centuries).map(Instant::from_std);
+        assert!(later.is_none_or(|later| later > now + CENTURY / 2), "{centuries}");
+        assert!(earlier.is_none_or(|earlier| earlier < now - CENTURY / 2), "{centuries}");
+        assert!(later.is_none_or(|later| later.to_std() > os + CENTURY / 2), "{centuries}");
+    }
+}
+
+#[test]
 fn unordered_instants_keep_the_count() {
     let now = OrderedInstant::now();
     assert_eq!(now.as_unordered().count(), now.count());
