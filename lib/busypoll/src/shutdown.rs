@@ -69,28 +69,44 @@ mod unix {
 
     static SIGNAL_STATE: Mutex<SignalState> = Mutex::new(SignalState { instances: 0, fatal: None });
 
-    /// Registers an instance, and installs the handlers for the first one. Handlers run in the
-    /// order of their registration, so the conditional default reads the flag before the signal
-    /// sets it.
-    fn add_instance() -> io::Result<()> {
+    /// The flag of [`SignalState`], as it was when an instance was added.
+    struct SignalFlag {
+        fatal: Arc<AtomicBool>,
+        was_set: bool,
+    }
+
+    impl SignalFlag {
+        /// Returns whether a signal has come since the instance was added.
+        fn has_changed(&self) -> bool {
+            !self.was_set && self.fatal.load(Ordering::SeqCst)
+        }
+    }
+
+    /// Adds an instance, and installs the handlers for the first one. Handlers run in the order of
+    /// their registration, so the conditional default reads the flag before the signal sets it.
+    fn add_instance() -> io::Result<SignalFlag> {
         let mut state = SIGNAL_STATE.lock().unwrap_or_else(PoisonError::into_inner);
-        match &state.fatal {
-            Some(fatal) => {
-                if state.instances == 0 {
-                    fatal.store(false, Ordering::SeqCst);
-                }
-            }
+        let fatal = match &state.fatal {
+            Some(fatal) => Arc::clone(fatal),
             None => {
-                let fatal = Arc::new(AtomicBool::new(false));
+                // Set until all handlers are installed: the first of them suppresses the default.
+                let fatal = Arc::new(AtomicBool::new(true));
                 for signal in SIGNALS {
                     flag::register_conditional_default(signal, Arc::clone(&fatal))?;
                     flag::register(signal, Arc::clone(&fatal))?;
                 }
-                state.fatal = Some(fatal);
+                state.fatal = Some(Arc::clone(&fatal));
+                fatal
             }
-        }
+        };
+        let was_set = if state.instances == 0 {
+            fatal.store(false, Ordering::SeqCst);
+            false
+        } else {
+            fatal.load(Ordering::SeqCst)
+        };
         state.instances += 1;
-        Ok(())
+        Ok(SignalFlag { fatal, was_set })
     }
 
     fn remove_instance() {
@@ -155,13 +171,21 @@ mod unix {
             let (read, write) = StdStream::pair()?;
             read.set_nonblocking(true)?;
             let pipe = handle.register(UnixStream::from_std(read), Interest::READABLE)?;
-            add_instance()?;
+            let flag = add_instance()?;
             // From here on, the destructor removes the instance.
             let mut this = Self { pipe, handlers: Vec::new(), received: false };
-            for signal in SIGNALS {
-                this.handlers.push(low_level::pipe::register(signal, write.try_clone()?)?);
-            }
+            this.install_handlers(&write, &flag)?;
             Ok(this)
+        }
+
+        /// Installs the handlers that write to the pipe of this instance.
+        fn install_handlers(&mut self, write: &StdStream, flag: &SignalFlag) -> io::Result<()> {
+            for signal in SIGNALS {
+                self.handlers.push(low_level::pipe::register(signal, write.try_clone()?)?);
+            }
+            // A signal that came before its handler has only set the flag.
+            self.received = flag.has_changed();
+            Ok(())
         }
     }
 
@@ -187,6 +211,34 @@ mod unix {
                 low_level::unregister(handler);
             }
             remove_instance();
+        }
+    }
+
+    #[cfg(all(test, not(loom)))]
+    mod tests {
+        use std::pin::pin;
+        use std::task::Waker;
+
+        use super::*;
+        use crate::Runtime;
+
+        #[test]
+        #[cfg_attr(miri, ignore = "Miri has no signals")]
+        fn signal_during_creation_is_received() {
+            Runtime::new().unwrap().block_on(async {
+                let (read, write) = StdStream::pair().unwrap();
+                let read = UnixStream::from_std(read);
+                let pipe = IoHandle::current().register(read, Interest::READABLE).unwrap();
+                let flag = add_instance().unwrap();
+                let mut signal = ShutdownSignal { pipe, handlers: Vec::new(), received: false };
+                low_level::raise(SIGTERM).unwrap();
+                signal.install_handlers(&write, &flag).unwrap();
+                let mut cx = Context::from_waker(Waker::noop());
+                assert!(pin!(&mut signal).poll(&mut cx).is_ready());
+                // A later instance waits for a signal of its own.
+                let later = ShutdownSignal::current().unwrap();
+                assert!(pin!(later).poll(&mut cx).is_pending());
+            });
         }
     }
 }
