@@ -68,6 +68,8 @@ pub(crate) struct Executor {
     current_task: Cell<TaskKey>,
     /// Woken when the last task ends.
     drain_waker: Cell<Option<Waker>>,
+    /// Whether the runtime has dropped its tasks: the future of a new one is dropped at once.
+    closed: Cell<bool>,
     pool: Option<Rc<Pool>>,
     table: RefCell<TaskTable>,
 }
@@ -90,6 +92,7 @@ impl Executor {
             ended_count: Cell::new(0),
             current_task: Cell::new(TaskKey::ROOT),
             drain_waker: Cell::new(None),
+            closed: Cell::new(false),
             pool,
             table: RefCell::default(),
         })
@@ -189,7 +192,11 @@ impl Executor {
     #[inline]
     fn start_task(&self, task: Rc<Task>) -> Rc<Task> {
         self.spawned_count.set(self.spawned_count.get() + 1);
-        self.run_queue.push_task(task.key());
+        if self.closed.get() {
+            self.drop_task(&task);
+        } else {
+            self.run_queue.push_task(task.key());
+        }
         task
     }
 
@@ -365,7 +372,7 @@ impl Executor {
     }
 
     /// Drops every task, including tasks that the destructors of others spawn, in time linear in
-    /// the number of tasks.
+    /// the number of tasks. From then on, a task that is spawned is dropped at once.
     pub(crate) fn drop_tasks(&self) {
         // All tasks that are ready are in the table. From here on, the queue contains only tasks
         // that destructors spawn or wake.
@@ -381,8 +388,10 @@ impl Executor {
             let Some(task) = self.table.borrow().get_live(key).map(Rc::clone) else { continue };
             self.drop_task(&task);
         }
+        self.closed.set(true);
     }
 
+    #[cold]
     fn drop_task(&self, task: &Task) {
         if !task.is_occupied() {
             return;

@@ -76,7 +76,8 @@
 //! - **No file descriptor is free**: the operation that needs one returns an
 //!   [`io::Error`](std::io::Error); see [`io`].
 //! - **The runtime is dropped**: its tasks are dropped on its thread, their handles report a
-//!   cancellation, and their wakers do nothing. A socket or timer that outlives the runtime works
+//!   cancellation, and their wakers do nothing. The same holds for a task that is spawned later, by
+//!   the destructor of a resource or with a [`SlabClaim`]. A socket or timer that outlives the runtime works
 //!   as long as it need not wait. If it would have to wait, a socket returns an error and a timer
 //!   panics.
 //!

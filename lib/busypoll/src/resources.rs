@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
+use crate::task::drop_quietly;
+
 /// A map from types to values, which the tasks of a thread share without passing it to each task.
 ///
 /// Clones are the same map. Every [`Runtime`](crate::Runtime) has a map that is empty at first and
@@ -61,10 +63,21 @@ impl Resources {
         removed.is_some()
     }
 
-    /// Removes all values. Dropping a runtime does this after dropping the tasks.
+    /// Removes all values. Dropping a runtime does this after dropping the tasks. Panics of the
+    /// destructors then end nothing else, and what a destructor inserts is removed as well.
     pub fn clear(&self) {
         let removed = std::mem::take(&mut *self.0.borrow_mut());
         drop(removed);
+    }
+
+    /// Removes all values, including those that the destructors of others insert. Ignores panics of
+    /// the destructors.
+    pub(crate) fn clear_quietly(&self) {
+        loop {
+            let removed = self.0.borrow_mut().pop_first();
+            let Some((_, value)) = removed else { break };
+            drop_quietly(value);
+        }
     }
 
     /// Returns whether there is a value of a type.

@@ -491,7 +491,7 @@ impl Drop for Runtime {
         self.executor.run_queue.close();
         // A timer or a handle among the resources would keep the executor alive, and the executor
         // keeps the resources alive.
-        self.executor.resources.clear();
+        self.executor.resources.clear_quietly();
         self.executor.timers.close();
         self.executor.reactor.close();
         drop(guard);

@@ -99,7 +99,8 @@ pub struct SlabClaim {
 }
 
 impl SlabClaim {
-    /// Spawns a task into the slot.
+    /// Spawns a task into the slot. If the runtime has been dropped, the future is dropped at once
+    /// and the handle returns a cancellation.
     ///
     /// # Panics
     /// Panics if the future does not fit.

@@ -41,9 +41,9 @@ impl StoredStage {
     }
 }
 
-/// Drops the stage of a task. A panic of the destructor does not reach the runtime.
-pub(crate) fn drop_quietly(stored: StoredStage) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(stored)));
+/// Drops the stage of a task, or a resource. A panic of the destructor does not reach the runtime.
+pub(crate) fn drop_quietly<T>(value: T) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

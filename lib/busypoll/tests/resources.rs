@@ -1,10 +1,18 @@
 //! Tests of typed resources: one value per type, reachable from tasks, dropped when replaced.
 mod common;
 
+use std::future::Future;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
 
+use busypoll::time::sleep;
 use busypoll::{Resources, spawn_boxed, yield_now};
 use common::run_in_every_mode;
+
+const HOUR: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug, PartialEq)]
 struct Count(u32);
@@ -89,12 +97,52 @@ fn runtime_drops_values_that_hold_it() {
         let alive = Rc::new(());
         let held = Rc::clone(&alive);
         runtime.block_on(async {
-            let timer = busypoll::time::sleep(std::time::Duration::from_secs(3_600));
+            let timer = sleep(HOUR);
             let task = spawn_boxed(std::future::pending::<()>());
             Resources::current().insert((timer, task, held));
         });
         drop(std::mem::replace(runtime, busypoll::Runtime::new().unwrap()));
         assert_eq!(Rc::strong_count(&alive), 1);
+    });
+}
+
+/// A value whose destructor spawns a task and inserts another value, both with a timer of the
+/// runtime, and then panics.
+struct SpawnOnDrop(Rc<()>);
+
+impl Drop for SpawnOnDrop {
+    fn drop(&mut self) {
+        let held = (sleep(HOUR), Rc::clone(&self.0));
+        let task = spawn_boxed(async move {
+            let _held = held;
+            std::future::pending::<()>().await;
+        });
+        assert!(task.is_finished(), "the runtime has dropped its tasks");
+        Resources::current().insert((sleep(HOUR), Rc::clone(&self.0)));
+        std::panic::resume_unwind(Box::new("on purpose"));
+    }
+}
+
+struct CountingWaker(AtomicUsize);
+
+impl Wake for CountingWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn runtime_drops_what_destructors_add() {
+    run_in_every_mode(|runtime| {
+        let alive = Rc::new(());
+        runtime.resources().insert(SpawnOnDrop(Rc::clone(&alive)));
+        let woken = Arc::new(CountingWaker(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut timer = runtime.block_on(async { Box::pin(sleep(HOUR)) });
+        assert!(timer.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(std::mem::replace(runtime, busypoll::Runtime::new().unwrap()));
+        assert_eq!(Rc::strong_count(&alive), 1);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1, "the timer of another runtime's task");
     });
 }
 

@@ -280,6 +280,22 @@ fn dropped_runtime_drops_nested_tasks() {
     assert!(error.is_cancelled());
 }
 
+#[test]
+fn claim_of_dropped_runtime_is_cancelled() {
+    let mut runtime = Runtime::builder().slab(256, 1).build().unwrap();
+    let claim = runtime.block_on(async { try_claim_slab().unwrap() });
+    drop(runtime);
+    let drops = Rc::new(Cell::new(0));
+    let guard = DropCounter(Rc::clone(&drops));
+    let task = claim.spawn(async move {
+        let _guard = guard;
+    });
+    assert!(task.is_finished());
+    assert_eq!(drops.get(), 1);
+    let error = Runtime::new().unwrap().block_on(task).unwrap_err();
+    assert!(error.is_cancelled());
+}
+
 /// A value that spawns a task from its destructor, which owns the next heir, until no heirs remain.
 struct Heir {
     drops: Rc<Cell<u32>>,
