@@ -62,6 +62,8 @@ impl RemoteHandle {
 pub(crate) struct RunQueue {
     remote: Arc<RemoteHandle>,
     tasks: RefCell<VecDeque<TaskKey>>,
+    /// The number of tasks that were taken from the queue so far.
+    taken_count: Cell<u64>,
     root_ready: Cell<bool>,
 }
 
@@ -69,7 +71,12 @@ impl RunQueue {
     pub(crate) fn new(unpark: mio::Waker) -> Rc<Self> {
         let remote =
             Arc::new(RemoteHandle { inbox: Inbox::new(), unpark: Mutex::new(Some(unpark)) });
-        Rc::new(Self { remote, tasks: RefCell::default(), root_ready: Cell::new(false) })
+        Rc::new(Self {
+            remote,
+            tasks: RefCell::default(),
+            taken_count: Cell::new(0),
+            root_ready: Cell::new(false),
+        })
     }
 
     pub(crate) fn remote(&self) -> &Arc<RemoteHandle> {
@@ -99,6 +106,7 @@ impl RunQueue {
         for (slot, key) in into.iter_mut().zip(tasks.drain(..taken)) {
             *slot = key;
         }
+        self.taken_count.set(self.taken_count.get() + taken as u64);
         taken
     }
 
@@ -109,11 +117,19 @@ impl RunQueue {
         for key in keys.iter().rev() {
             tasks.push_front(*key);
         }
+        self.taken_count.set(self.taken_count.get() - keys.len() as u64);
     }
 
     #[inline]
     pub(crate) fn pop_task(&self) -> Option<TaskKey> {
-        self.tasks.borrow_mut().pop_front()
+        let popped = self.tasks.borrow_mut().pop_front();
+        self.taken_count.set(self.taken_count.get() + u64::from(popped.is_some()));
+        popped
+    }
+
+    /// Returns the number of tasks that were taken from the queue so far.
+    pub(crate) fn taken_count(&self) -> u64 {
+        self.taken_count.get()
     }
 
     #[inline]

@@ -294,8 +294,8 @@ impl Runtime {
     ///
     /// Signal the tasks to stop before the call, for example with a
     /// [`CancellationToken`](crate::CancellationToken). The limit is checked between turns, and not
-    /// before the end of the first turn: tasks that are ready run even with a limit of zero, and a
-    /// task that never yields delays `drain`.
+    /// before every task that is ready at the start has run, even with a limit of zero. A task that
+    /// never yields delays `drain`.
     ///
     /// ```
     /// # use busypoll::{CancellationToken, Runtime};
@@ -318,10 +318,18 @@ impl Runtime {
     pub fn drain(&mut self, limit: Duration) -> Drained {
         let executor = Rc::clone(&self.executor);
         let before = executor.ended_tasks();
+        executor.queue_remote_wakes(&self.root);
         let _ = self.block_on(async {
             let drained = time::timeout(limit, poll_fn(|cx| executor.poll_drained(cx)));
-            // Makes one turn for tasks that are ready, even if the limit is zero.
-            yield_now().await;
+            let ready = executor.run_queue.task_count() as u64;
+            let last = executor.run_queue.taken_count() + ready;
+            // A turn polls a limited number of tasks.
+            loop {
+                yield_now().await;
+                if executor.run_queue.taken_count() >= last {
+                    break;
+                }
+            }
             drained.await
         });
         Drained {

@@ -118,7 +118,9 @@ impl fmt::Debug for SlabClaim {
     }
 }
 
-/// Lets everything else that is ready run first. Dropping the future loses nothing.
+/// In a task, lets everything else that is ready run first. In the future that is given to
+/// [`block_on`](crate::Runtime::block_on), lets the loop make one turn, which polls at most
+/// [`tasks_per_turn`](crate::Builder::tasks_per_turn) tasks. Dropping the future loses nothing.
 ///
 /// ```
 /// use busypoll::{Runtime, spawn_boxed, yield_now};

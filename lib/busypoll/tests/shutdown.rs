@@ -58,6 +58,26 @@ fn drain_reports_unfinished_tasks() {
     });
 }
 
+/// More tasks are ready than one turn polls. The first panics, which ends its turn.
+#[test]
+fn drain_runs_every_ready_task() {
+    const TASKS: usize = 1_000;
+    run_in_every_mode(|runtime| {
+        drop(runtime.spawn_boxed(async { std::panic::resume_unwind(Box::new("on purpose")) }));
+        for _ in 1..TASKS {
+            drop(runtime.spawn_boxed(async {}));
+        }
+        // This one is always ready, and runs once.
+        drop(runtime.spawn_boxed(async {
+            loop {
+                yield_now().await;
+            }
+        }));
+        let drained = runtime.drain(Duration::ZERO);
+        assert_eq!((drained.finished, drained.unfinished.len()), (TASKS, 1));
+    });
+}
+
 #[test]
 fn drain_can_be_continued() {
     let mut runtime = Runtime::new().unwrap();
