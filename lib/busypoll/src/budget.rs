@@ -2,17 +2,22 @@
 //!
 //! An operation that is ready at once spends from the budget of the poll. An operation that finds
 //! the budget used up yields instead.
+//!
+//! A task may itself run another runtime, which polls refused operations again and again within one
+//! poll of the task. The budget is therefore refilled after as many refusals.
 
 use std::cell::Cell;
 use std::task::{Context, Poll};
 
 use crate::run_queue;
 
-/// Operations in each poll of a task. tokio uses the same number.
-const OPERATIONS_PER_POLL: u32 = 128;
+/// Operations in each poll of a task, and refusals before the budget is refilled. tokio uses the
+/// same number of operations.
+const OPERATIONS_PER_POLL: i32 = 128;
 
 thread_local! {
-    static REMAINING: Cell<u32> = const { Cell::new(OPERATIONS_PER_POLL) };
+    /// The operations that remain to the poll or, below zero, the number of refusals.
+    static REMAINING: Cell<i32> = const { Cell::new(OPERATIONS_PER_POLL) };
 }
 
 /// Refills the budget at the start of a poll.
@@ -37,16 +42,19 @@ pub(crate) fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
 /// Records that an operation was ready.
 #[inline]
 pub(crate) fn spend() {
-    REMAINING.set(REMAINING.get().saturating_sub(1));
+    let remaining = REMAINING.get();
+    REMAINING.set(remaining - i32::from(remaining > 0));
 }
 
 #[cold]
 fn yield_or_refill(cx: &Context<'_>) -> Poll<()> {
-    if !run_queue::is_running() {
-        // Channels work in any runtime. Other runtimes have budgets of their own.
+    let remaining = REMAINING.get() - 1;
+    // Channels work in any runtime. Other runtimes have budgets of their own.
+    if !run_queue::is_running() || remaining < -OPERATIONS_PER_POLL {
         refill();
         return Poll::Ready(());
     }
+    REMAINING.set(remaining);
     cx.waker().wake_by_ref();
     Poll::Pending
 }

@@ -53,7 +53,8 @@
 //!   turn accepts a bounded number of wakes from other threads.
 //! - **A task that always has input yields.** Each poll of a task has a budget of 128 operations on
 //!   channels, timers and sockets that are ready at once. The next operation yields first. Apart
-//!   from this budget, nothing limits the duration of a single poll.
+//!   from this budget, nothing limits the duration of a single poll. After 128 operations in one
+//!   poll that had to yield, it is refilled, since a task may itself run another runtime.
 //!
 //! # Threads
 //!

@@ -495,6 +495,23 @@ fn budget_limits_one_poll() {
     });
 }
 
+/// Another runtime inside of a task polls again and again within one poll of the task.
+#[test]
+fn refused_operations_refill_the_budget() {
+    const MAX_POLLS: u32 = 1_000;
+    run_in_every_mode(|runtime| {
+        let (sender, mut receiver) = channel::local::channel(1);
+        runtime.block_on(async {
+            let mut cx = Context::from_waker(Waker::noop());
+            for i in 0..1_000 {
+                sender.try_send(i).unwrap();
+                let mut polls = (0..MAX_POLLS).map(|_| receiver.poll_recv(&mut cx));
+                assert_eq!(polls.find(Poll::is_ready), Some(Poll::Ready(Some(i))));
+            }
+        });
+    });
+}
+
 fn assert_panics_without_runtime(poll: &mut dyn FnMut()) {
     let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll)).unwrap_err();
     assert_eq!(payload.downcast_ref(), Some(&"the runtime of this timer has been dropped"));
