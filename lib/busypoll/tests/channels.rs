@@ -2,6 +2,7 @@
 //! side is dropped.
 mod common;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
@@ -255,6 +256,40 @@ fn dropped_receiver_ends_waiting_sends() {
             yield_now().await;
             yield_now().await;
             drop((local_end, mpsc_end, spsc_end));
+            assert!(a.await.unwrap() && b.await.unwrap() && c.await.unwrap());
+        });
+    });
+}
+
+/// A value whose destructor panics once.
+struct PanicOnDrop(bool);
+
+impl Drop for PanicOnDrop {
+    fn drop(&mut self) {
+        if std::mem::take(&mut self.0) {
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
+    }
+}
+
+#[test]
+fn panicking_value_ends_waiting_sends() {
+    run_in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let (a, local_end) = local::channel(1);
+            let (b, mpsc_end) = mpsc::channel(1);
+            let (mut c, spsc_end) = spsc::channel(1);
+            assert!(a.try_send(PanicOnDrop(true)).is_ok());
+            assert!(b.try_send(PanicOnDrop(true)).is_ok());
+            assert!(c.try_send(PanicOnDrop(true)).is_ok());
+            let a = spawn_boxed(async move { a.send(PanicOnDrop(false)).await.is_err() });
+            let b = spawn_boxed(async move { b.send(PanicOnDrop(false)).await.is_err() });
+            let c = spawn_boxed(async move { c.send(PanicOnDrop(false)).await.is_err() });
+            yield_now().await;
+            yield_now().await;
+            assert!(catch_unwind(AssertUnwindSafe(|| drop(local_end))).is_err());
+            assert!(catch_unwind(AssertUnwindSafe(|| drop(mpsc_end))).is_err());
+            assert!(catch_unwind(AssertUnwindSafe(|| drop(spsc_end))).is_err());
             assert!(a.await.unwrap() && b.await.unwrap() && c.await.unwrap());
         });
     });

@@ -254,11 +254,12 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.0.receiver_dropped.set(true);
         self.0.limit.set(0);
+        // Before the values are dropped, since their destructors may panic.
+        self.0.wake_senders();
         // The values are dropped now instead of with the last sender.
         while let Some(value) = self.0.slot(self.0.head.get()).take() {
             self.0.head.set(self.0.head.get().wrapping_add(1));
             drop(value);
         }
-        self.0.wake_senders();
     }
 }

@@ -118,7 +118,8 @@ impl<T> Receiver<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.0.shared().receiver_dropped.swap(true, Ordering::SeqCst);
-        while self.0.pop().is_some() {}
+        // Before the values are dropped, since their destructors may panic.
         self.0.shared().not_full.0.notify_after_swap();
+        while self.0.pop().is_some() {}
     }
 }
