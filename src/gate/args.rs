@@ -383,9 +383,28 @@ fn parse_warmup_runs(text: &str) -> Result<u64, UnitError> {
 pub struct CargoFlags(pub Vec<String>);
 
 /// Splits flags into words by the quoting rules of the shell.
+///
+/// # Errors
+/// Returns an error if a flag chooses the package or the build products, which differ between the
+/// sides.
 fn parse_cargo_flags(text: &str) -> Result<CargoFlags, ArgumentError> {
     let words = shlex::split(text);
-    words.map(CargoFlags).ok_or_else(|| ArgumentError::OpenQuote { flags: text.to_owned() })
+    let words = words.ok_or_else(|| ArgumentError::OpenQuote { flags: text.to_owned() })?;
+    let mut common_flag = None;
+    let mut is_setting = false;
+    for word in words.iter().take_while(|word| *word != "--") {
+        let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
+        is_setting |= name == "--config";
+        let flags = ["--manifest-path", "--target-dir"];
+        let settings = ["target-dir", "build-dir"];
+        let setting = settings.into_iter().find(|setting| is_setting && word.contains(setting));
+        common_flag = common_flag.or(flags.into_iter().find(|flag| *flag == name)).or(setting);
+        is_setting = word == "--config";
+    }
+    match common_flag {
+        Some(flag) => Err(ArgumentError::CommonFlag { flag }),
+        None => Ok(CargoFlags(words)),
+    }
 }
 
 /// A tolerated rise.
@@ -421,6 +440,8 @@ fn parse_name_part(text: &str) -> Result<String, ArgumentError> {
 pub enum ArgumentError {
     #[error("the flags {flags:?} have an open quote")]
     OpenQuote { flags: String },
+    #[error("{flag} would be the same for both builds; the gate chooses it for each of them")]
+    CommonFlag { flag: &'static str },
     #[error("invalid name {text:?}: expected a part of a benchmark's name")]
     EmptyNamePart { text: String },
     #[error("invalid tolerance {text:?}: expected e.g. p50=20% or 5%")]

@@ -51,6 +51,8 @@ pub struct BenchBuild {
     flags: CargoFlags,
     /// Whether Criterion runs the benchmark.
     is_criterion: bool,
+    /// Whether the package may be compared with itself.
+    measures_equal: bool,
     pub quiet: bool,
     scratch: ScratchDirectory,
     /// The checkout of the base, if it is a revision.
@@ -88,6 +90,20 @@ pub enum BuildError {
     OldCriterion { version: String, source: OldCriterionError },
     #[error("git does not know the directory: {0}")]
     UnknownPrefix(#[source] GitError),
+    #[error(
+        "ambiguous --base {base:?}: it is a directory and a git revision; give ./{base} for the directory, or \
+         the full name of the revision, such as refs/heads/{base}"
+    )]
+    DirectoryAndRevision { base: String },
+    #[error(
+        "--base {base:?} is built from the package that is judged, {package}; give a revision or another \
+         tree, or --measure-equal to compare the package with itself"
+    )]
+    SamePackage { base: String, package: PathBuf },
+    #[error(
+        "cargo builds both sides to the file {executable}: give each tree a target directory of its own"
+    )]
+    SameExecutable { executable: PathBuf },
 }
 
 /// Reason why the messages of cargo do not have a benchmark.
@@ -142,6 +158,7 @@ impl BenchBuild {
         base: &str,
         flags: CargoFlags,
         is_criterion: bool,
+        measures_equal: bool,
         quiet: bool,
     ) -> Result<Self, BuildError> {
         let scratch = ScratchDirectory::new().map_err(BuildError::NoScratch)?;
@@ -149,7 +166,8 @@ impl BenchBuild {
             return Err(BuildError::InvalidName { name: name.to_owned() });
         }
         let (name, base) = (name.to_owned(), base.to_owned());
-        Ok(Self { name, base, flags, is_criterion, quiet, scratch, checkout: None })
+        let checkout = None;
+        Ok(Self { name, base, flags, is_criterion, measures_equal, quiet, scratch, checkout })
     }
 
     /// Returns the names of the sides.
@@ -214,6 +232,7 @@ impl BenchBuild {
             self.build_tree(&here, None, own_criterion.as_deref(), Side::Candidate, stop)?;
         let base =
             self.build_tree(&tree, target.as_deref(), base_criterion.as_deref(), Side::Base, stop)?;
+        self.check_different(&base, &candidate)?;
         programs.candidate.set_directory(candidate.package.clone());
         programs.base.set_directory(base.package.clone());
         let trees = match &self.checkout {
@@ -241,11 +260,40 @@ impl BenchBuild {
         })
     }
 
+    /// Checks that the sides are not one package, unless the user wants that, and that the build of one
+    /// did not replace the other. Cargo also finds the package of a directory above, and its
+    /// configuration can name one directory for the products of all trees.
+    fn check_different(&self, base: &BuiltBench, candidate: &BuiltBench) -> Result<(), BuildError> {
+        let is_same =
+            |base: &Path, candidate: &Path| match (base.canonicalize(), candidate.canonicalize()) {
+                (Ok(base), Ok(candidate)) => base == candidate,
+                _ => false,
+            };
+        if is_same(&base.package, &candidate.package) {
+            return match self.measures_equal {
+                true => Ok(()),
+                false => Err(BuildError::SamePackage {
+                    base: self.base.clone(),
+                    package: candidate.package.clone(),
+                }),
+            };
+        }
+        match is_same(&base.executable, &candidate.executable) {
+            true => Err(BuildError::SameExecutable { executable: candidate.executable.clone() }),
+            false => Ok(()),
+        }
+    }
+
     /// Returns the directory of the base that corresponds to `here`.
     fn base_tree(&mut self, here: &Path) -> Result<PathBuf, BuildError> {
         let directory = here.join(&self.base);
         if directory.is_dir() {
-            return Ok(directory);
+            let revision = format!("{}^{{commit}}", self.base);
+            let find = ["rev-parse", "--verify", "--quiet", revision.as_str()];
+            return match run_git(git(here).args(find)) {
+                Ok(_) => Err(BuildError::DirectoryAndRevision { base: self.base.clone() }),
+                Err(_) => Ok(directory),
+            };
         }
         let checkout = Checkout::new(here, &self.base, &self.scratch.path().join("tree"))?;
         let tree = checkout.directory(here)?;
@@ -619,13 +667,14 @@ mod tests {
 
     #[test]
     fn programs_have_paths_of_one_length() {
-        let build = BenchBuild::new("suite", "main", CargoFlags::default(), true, true).unwrap();
+        let build =
+            BenchBuild::new("suite", "main", CargoFlags::default(), true, false, true).unwrap();
         let programs = build.programs().unwrap();
         let lengths = programs.as_ref().map(|program| program.text().len());
         assert!(lengths.base == lengths.candidate && programs.base != programs.candidate);
         assert_eq!(build.names().base, "main");
         for name in ["../x", "-x", "a\\b"] {
-            let build = BenchBuild::new(name, "main", CargoFlags::default(), true, true);
+            let build = BenchBuild::new(name, "main", CargoFlags::default(), true, false, true);
             assert!(build.is_err(), "{name}");
         }
     }

@@ -90,7 +90,8 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<RunComparison>> {
     if let (Some(name), Some(base)) = (&args.bench, &args.base) {
         let flags = args.cargo_flags.clone().unwrap_or_default();
         let is_criterion = runs.metric.iter().any(|metric| metric.is_of(BenchFormat::Criterion));
-        build = Some(BenchBuild::new(name, base, flags, is_criterion, rounds.quiet)?);
+        let (measures_equal, quiet) = (args.measure_equal, rounds.quiet);
+        build = Some(BenchBuild::new(name, base, flags, is_criterion, measures_equal, quiet)?);
     }
     let (sides, default_names) = match (&build, args.programs()) {
         (Some(build), _) => (build.programs()?, build.names()),

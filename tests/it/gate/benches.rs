@@ -773,13 +773,15 @@ fn missing_bench_keeps_earlier_pairs() {
     assert_eq!((found.pairs, found.reason), (4, Some(Reason::NotMeasured)));
 }
 
-/// A cargo that copies the script `suite` of the package as the executable of its benchmark.
+/// A cargo that copies the script `suite` of the package as the executable of its benchmark. Like
+/// cargo, it also finds a package above the current directory.
 const CARGO: &str = r#"#!/bin/sh
 target="${CARGO_TARGET_DIR:-$PWD/target}"
 if [ "$1" = metadata ]; then
     echo "{\"target_directory\":\"$target\",\"workspace_root\":\"$PWD\",\"packages\":[]}"
     exit
 fi
+until [ -f suite ] || [ "$PWD" = / ]; do cd ..; done
 [ -f suite ] || { echo "error: no bench target" >&2; exit 101; }
 echo "$PWD $*" >>"$CARGO_LOG"
 mkdir -p "$target" && cp suite "$target/suite" && chmod +x "$target/suite" || exit 1
@@ -932,4 +934,47 @@ fn failed_builds_are_rejected() {
     let both = ["--base", "HEAD", "--candidate-cmd", "x", "--base-cmd", "x"];
     package.gate(&both).refuses("cannot be used with");
     assert_eq!(package.git(&["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn bases_of_two_meanings_are_refused() {
+    let Some(package) = Package::new() else { return };
+    package.git(&["branch", "old"]);
+    std::fs::create_dir(package.home.path().join("repository/package/old")).unwrap();
+    package
+        .gate(&["--base", "old"])
+        .refuses("ambiguous --base \"old\": it is a directory and a git");
+    package.gate(&["--base", "./old"]).refuses("is built from the package that is judged");
+    let gate = package.gate(&["--base", "refs/heads/old"]).exits(1);
+    assert_eq!(outcomes(runs(&gate)), [("sum", 400.0, 500.0, Outcome::Regressed)]);
+}
+
+#[test]
+fn candidate_is_no_base() {
+    let Some(package) = Package::new() else { return };
+    std::fs::create_dir(package.home.path().join("repository/package/src")).unwrap();
+    for base in ["src", "."] {
+        package.gate(&["--base", base]).refuses("is built from the package that is judged");
+    }
+    let gate = package.gate(&["--base", ".", "--measure-equal"]).exits(0);
+    assert_eq!(outcomes(runs(&gate)), [("sum", 500.0, 500.0, Outcome::Pass)]);
+    // The build of the second side would replace that of the first one.
+    let other = package.home.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    package.write_suite("other", "sum 400");
+    let target = package.home.path().join("repository/package/target");
+    std::os::unix::fs::symlink(target, other.join("target")).unwrap();
+    package.gate(&["--base", "../../other"]).refuses("cargo builds both sides to the file");
+    let features = ["--cargo-flags", "--config x.toml --features target-dir"];
+    package.gate(&[&["--base", "HEAD"][..], &features].concat()).exits(1);
+    for (flags, named) in [
+        ("--target-dir /x", "--target-dir"),
+        ("--target-dir=x", "--target-dir"),
+        ("--manifest-path /x/Cargo.toml", "--manifest-path"),
+        ("--config 'build.target-dir=\"/x\"'", "target-dir"),
+        ("--config=build.build-dir='\"/x\"'", "build-dir"),
+    ] {
+        let says = format!("{named} would be the same for both builds");
+        package.gate(&["--base", "HEAD", "--cargo-flags", flags]).refuses(&says);
+    }
 }
