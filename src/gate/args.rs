@@ -416,6 +416,37 @@ pub struct Tolerance {
     pub rise: f64,
 }
 
+impl Tolerance {
+    /// Returns whether the tolerance applies to a number.
+    ///
+    /// It names one number, or the beginning of several: all percentiles of a metric, or a group of
+    /// benchmarks. A tolerance without a name applies to every number.
+    pub fn applies_to(&self, number: &str) -> bool {
+        let rest = number.strip_prefix(&self.name);
+        self.name.is_empty()
+            || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/']))
+    }
+}
+
+/// Returns the rise for a number, which is that of the longest name that applies to it.
+pub fn find_rise(rises: &[Tolerance], number: &str) -> Option<f64> {
+    let applying = rises.iter().filter(|rise| rise.applies_to(number));
+    applying.max_by_key(|rise| rise.name.len()).map(|rise| rise.rise)
+}
+
+/// Returns the tolerated rise of a number; `None` if the arguments do not set it.
+///
+/// A change to detect is not tolerated, and a given tolerance that is stricter still holds.
+pub fn tolerated_rise(
+    tolerances: &[Tolerance],
+    changes: &[Tolerance],
+    number: &str,
+) -> Option<f64> {
+    let (tolerance, change) = (find_rise(tolerances, number), find_rise(changes, number));
+    let stricter = tolerance.zip(change).map(|(tolerance, change)| tolerance.min(change));
+    stricter.or(tolerance).or(change)
+}
+
 /// Checks that no number has two rises, of which one would be ignored. `option` is the flag that set
 /// them.
 pub fn check_named_once(option: &str, rises: &[Tolerance]) -> exit::Result<()> {

@@ -18,9 +18,9 @@ use files::report::{Host, Warning};
 use jitterstat::gate::decision::{ALPHA, NumberRule};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
-use crate::gate::args::{MAX_PAIRS, Tolerance};
+use crate::gate::args::{MAX_PAIRS, Tolerance, find_rise};
 use crate::gate::pair_test::{PairTest, looks_of_runs, looks_up_to};
-use crate::gate::runs::programs::applies_to;
+use crate::gate::runs::programs::ns_per_unit;
 use crate::gate::text::{format_change, format_tolerance};
 
 /// Reads a calibration file.
@@ -223,22 +223,24 @@ impl GateCalibration {
         }
         let pairs_in = |time: Duration| (time.as_secs_f64() / self.pair_time.as_secs_f64()) as u64;
         let max_pairs = max_time.map_or(MAX_PAIRS, |time| pairs_in(time).min(MAX_PAIRS));
-        let is_changed =
-            |number: &&GateNumber| changes.iter().any(|change| applies_to(change, &number.name));
         let mut pairs = MIN_CALIBRATION_PAIRS as u64;
-        for number in self.numbers.iter().filter(is_changed) {
-            pairs = pairs.max(self.pairs_for(number, max_pairs)?);
+        for number in &self.numbers {
+            if let Some(rise) = find_rise(changes, &number.name) {
+                pairs = pairs.max(self.pairs_for(number, rise, max_pairs)?);
+            }
         }
         Ok(pairs)
     }
 
-    /// Returns the number of pairs with which the gate detects a change of a number by its
-    /// tolerance.
-    fn pairs_for(&self, number: &GateNumber, max_pairs: u64) -> exit::Result<u64> {
+    /// Returns the number of pairs with which the gate detects a change of a number for the worse by a
+    /// share.
+    fn pairs_for(&self, number: &GateNumber, rise: f64, max_pairs: u64) -> exit::Result<u64> {
         let calibrated = number.calibrated.as_ref().map_err(|missing| {
             usage!("--detect: the calibration has no {missing}; nothing was judged")
         })?;
-        let change = NumberRule { floor: 0.0, ..number.rule }.tolerated(calibrated.median);
+        let higher_is_better = calibrated.higher_is_better;
+        let rule = MetricRule { higher_is_better, tolerance: rise, floor: 0.0 }.number_rule();
+        let change = rule.tolerated(calibrated.median);
         let share = format_small_percent((calibrated.ratio(change) - 1.0).abs());
         let description =
             format!("a change of {share} {} {}", self.parts.preposition(), number.name);
@@ -291,8 +293,10 @@ impl GateNumber {
         if self.rule.tolerated(calibrated.median) <= change * (1.0 + 1e-9) {
             return Ok(());
         }
-        let amount = format_time((calibrated.median * self.rule.tolerance) as i64);
-        let floor = format_time(self.rule.floor as i64);
+        // Only a time has a floor.
+        let ns_per_unit = ns_per_unit(&calibrated.unit).unwrap_or(1.0);
+        let amount = format_time((calibrated.median * change.exp_m1() * ns_per_unit) as i64);
+        let floor = format_time((self.rule.floor * ns_per_unit) as i64);
         Err(usage!(
             "--detect: {description} is {amount} here, and --floor always tolerates {floor}; lower it"
         ))

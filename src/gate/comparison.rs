@@ -19,7 +19,7 @@ use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{self, Look, Outcome, Reason, Rules};
 use jitterstat::gate::round::Pair;
 
-use crate::gate::args::{GateArgs, JudgedArgs, RoundArgs};
+use crate::gate::args::{GateArgs, JudgedArgs, RoundArgs, Tolerance};
 use crate::gate::calibration::{self, GateCalibration};
 use crate::gate::pair_failure::PairFailure;
 use crate::gate::pair_test::{
@@ -56,14 +56,13 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<PairTests>> {
     for change in changes.iter_mut().filter(|change| change.name.is_empty()) {
         change.name = "p50".to_owned();
     }
-    // A change to detect is not tolerated. All tests have the same seed.
+    // All tests have the same seed.
     let mut judged = args.judged.clone();
-    judged.tolerance.extend(changes.iter().cloned());
     judged.rounds.seed.get_or_insert_with(draw_seed);
 
     let screen = Screen::start(args);
-    let mut tests = plan_subjects(args, &judged, screen)?;
-    tests.extend(plan_programs(args, &judged, screen)?);
+    let mut tests = plan_subjects(args, &judged, &changes, screen)?;
+    tests.extend(plan_programs(args, &judged, &changes, screen)?);
     let has_whole_runs = args.has_whole_runs();
     if tests.is_empty() && !changes.is_empty() && !has_whole_runs {
         return Err(Error::usage(
@@ -115,6 +114,7 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<PairTests>> {
 fn plan_subjects(
     args: &GateArgs,
     judged: &JudgedArgs,
+    changes: &[Tolerance],
     screen: Option<Screen>,
 ) -> exit::Result<Vec<PairTest>> {
     if args.a.len() != args.b.len() {
@@ -130,7 +130,7 @@ fn plan_subjects(
         for (a, b) in args.a.iter().zip(&args.b) {
             let base = build_scenario(&rounds, a, period, ENDLESS)?;
             let candidate = build_scenario(&rounds, b, period, ENDLESS)?;
-            let rules = build_rules(judged, candidate.round_length())?;
+            let rules = build_rules(judged, changes, candidate.round_length())?;
             let scenarios = Sides { base, candidate };
             tests.push(PairTest::from_subjects(scenarios, &rounds, rules));
         }
@@ -142,6 +142,7 @@ fn plan_subjects(
 fn plan_programs(
     args: &GateArgs,
     judged: &JudgedArgs,
+    changes: &[Tolerance],
     screen: Option<Screen>,
 ) -> exit::Result<Option<PairTest>> {
     let Some(programs) = args.programs().filter(|_| !args.has_whole_runs()) else {
@@ -150,7 +151,7 @@ fn plan_programs(
     let period = args.program_period()?;
     let rounds = test_rounds(args, judged, period, screen)?;
     let length = rounds.program_round_length(period)?;
-    let rules = build_rules(judged, length)?;
+    let rules = build_rules(judged, changes, length)?;
     let mut test = PairTest::from_programs(programs, length, &rounds, rules);
     test.names = args.program_names(test.names);
     test.max_round_time = args.max_round_time.unwrap_or(test.max_round_time);

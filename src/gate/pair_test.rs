@@ -20,7 +20,7 @@ use jitterstat::gate::round::{tail_name, tail_quantile};
 use jitterstat::gate::{Side, Sides};
 use render::report::settings;
 
-use crate::gate::args::{JudgedArgs, RoundArgs};
+use crate::gate::args::{self, JudgedArgs, RoundArgs, tolerated_rise};
 
 /// Default maximum number of pairs of interleaved rounds.
 pub const DEFAULT_MAX_PAIRS: u64 = 400;
@@ -235,29 +235,25 @@ pub fn build_scenario(
     args.single_scenario()
 }
 
-/// Builds the rules for rounds of a length, with the tolerances of the arguments.
-pub fn build_rules(judged: &JudgedArgs, length: RoundLength) -> exit::Result<Rules> {
+/// Builds the rules for rounds of a length, with the tolerances of the arguments and the changes that
+/// the gate must detect.
+pub fn build_rules(
+    judged: &JudgedArgs,
+    changes: &[args::Tolerance],
+    length: RoundLength,
+) -> exit::Result<Rules> {
     let mut rules = Rules::new(length.period_ns());
     if let Some(floor) = judged.floor {
         rules.floor_ns = floor.as_nanos() as f64;
     }
     let tail = tail_name(tail_quantile(length.ticks));
-    for tolerance in &judged.tolerance {
-        match tolerance.name.as_str() {
-            "" => {
-                rules.tolerance_median = tolerance.rise;
-                rules.tolerance_tail = tolerance.rise;
-            }
-            "p50" => rules.tolerance_median = tolerance.rise,
-            name if name == tail => rules.tolerance_tail = tolerance.rise,
-            name => {
-                return Err(usage!(
-                    "rounds of {} ticks are judged by {tail}, not by {name}",
-                    length.ticks
-                ));
-            }
-        }
+    let mut names = judged.tolerance.iter().chain(changes).map(|rise| rise.name.as_str());
+    if let Some(name) = names.find(|name| !["", "p50", tail].contains(name)) {
+        return Err(usage!("rounds of {} ticks are judged by {tail}, not by {name}", length.ticks));
     }
+    let tolerated = |number: &str| tolerated_rise(&judged.tolerance, changes, number);
+    rules.tolerance_median = tolerated("p50").unwrap_or(rules.tolerance_median);
+    rules.tolerance_tail = tolerated(tail).unwrap_or(rules.tolerance_tail);
     Ok(rules)
 }
 
@@ -306,6 +302,40 @@ mod tests {
     use super::*;
 
     const PAIR_TIME: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn stricter_rises_hold_in_any_order() {
+        let parse = |texts: &[&str]| -> Vec<args::Tolerance> {
+            texts.iter().map(|text| args::parse_tolerance(text).unwrap()).collect()
+        };
+        for (tolerances, changes, expected) in [
+            (&["p50=10%", "40%"][..], &[][..], [0.1, 0.4]),
+            (&["40%", "p50=10%"], &[], [0.1, 0.4]),
+            (&["p99=10%"], &["p50=30%"], [0.3, 0.1]),
+            (&["2%"], &["p50=9%"], [0.02, 0.02]),
+            (&["p50=2%"], &["9%"], [0.02, 0.09]),
+            (&["p50=9%"], &["2%"], [0.02, 0.02]),
+        ] {
+            let rounds = RoundArgs {
+                runtime: None,
+                round_ticks: None,
+                warmup: None,
+                cpu: None,
+                seed: None,
+                quiet: true,
+            };
+            let tolerance = parse(tolerances);
+            let judged = JudgedArgs { period: Vec::new(), rounds, tolerance, floor: None };
+            let length = RoundLength::new(Duration::from_micros(500), None, None).unwrap();
+            let rules = build_rules(&judged, &parse(changes), length).unwrap();
+            let found = [rules.tolerance_median, rules.tolerance_tail];
+            assert_eq!(found, expected, "{tolerances:?} {changes:?}");
+        }
+        let rise = |texts: &[&str], number| args::find_rise(&parse(texts), number);
+        assert_eq!(rise(&["lat=3%", "lat:p99=5%", "7%"], "lat:p99"), Some(0.05));
+        assert_eq!(rise(&["lat:p99=5%", "lat=3%"], "lat:p50"), Some(0.03));
+        assert_eq!(rise(&["lat=3%"], "latency"), None);
+    }
 
     fn looks(mode: Mode, max_pairs: u64, max_seconds: Option<u64>) -> exit::Result<Vec<usize>> {
         let max_time = max_seconds.map(Duration::from_secs);

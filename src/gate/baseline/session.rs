@@ -86,7 +86,7 @@ impl SessionPlan {
         base.id = format!("control:{}", base.id);
         let looks = vec![usize::try_from(pairs).unwrap_or(usize::MAX)];
         let rules =
-            Rules { alpha: ALPHA, looks, ..build_rules(&judged, candidate.round_length())? };
+            Rules { alpha: ALPHA, looks, ..build_rules(&judged, &[], candidate.round_length())? };
         let runtime = candidate.runtime.map(|runtime| runtime.to_string());
         let test = PairTest::from_subjects(Sides { base, candidate }, &judged.rounds, rules);
         let design = SessionDesign::new(subject.name, runtime, &test.design);

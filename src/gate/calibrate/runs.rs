@@ -129,7 +129,7 @@ fn recorded_metric(metric: &ProgramMetric, values: &PairValues) -> RecordedMetri
     RecordedMetric {
         name: metric.name.clone(),
         unit: metric.unit.clone(),
-        rule: metric_rule(metric, &[], None),
+        rule: metric_rule(metric, None, None),
         values: without_zeros(values),
     }
 }

@@ -40,11 +40,8 @@ impl RecordedSuite {
             metric.name = name;
             metrics.push(metric);
         }
-        let tolerances = tolerance.map(|rise| Tolerance { name: String::new(), rise });
         // Benchmarks have no floor.
-        let rule = |metric: &ProgramMetric| {
-            metric_rule(metric, tolerances.as_slice(), Some(Duration::ZERO))
-        };
+        let rule = |metric: &ProgramMetric| metric_rule(metric, tolerance, Some(Duration::ZERO));
         let looks = looks_of_runs(metrics.len(), DEFAULT_MAX_PAIRS);
         let plan = MetricPlan {
             measured: metrics.clone(),

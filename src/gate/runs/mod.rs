@@ -33,7 +33,7 @@ use files::gate::verdict::{RunsVerdict, SameProgram};
 use jitterstat::gate::decision::{ALPHA, Outcome, Reason};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
-use crate::gate::args::{GateArgs, Tolerance};
+use crate::gate::args::{GateArgs, Tolerance, tolerated_rise};
 use crate::gate::calibration::{self, GateCalibration};
 use crate::gate::pair_failure::PairFailure;
 use crate::gate::pair_test::{DEFAULT_MAX_PAIRS, looks_of_runs, looks_within};
@@ -64,6 +64,8 @@ pub struct RunComparison {
     measures_equal: bool,
     tolerances: Vec<Tolerance>,
     floor: Option<Duration>,
+    /// Whether the floor is also that of a baseline.
+    is_floor_shared: bool,
     max_pairs: u64,
     max_time: Option<Duration>,
     /// The noise of this machine.
@@ -117,6 +119,7 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<RunComparison>> {
         measures_equal: args.measure_equal,
         tolerances: args.judged.tolerance.clone(),
         floor: args.judged.floor,
+        is_floor_shared: args.baseline.is_some(),
         max_pairs: args.max_pairs.unwrap_or(DEFAULT_MAX_PAIRS),
         max_time: args.max_time,
         calibration: args.calibration.as_deref().map(calibration::read).transpose()?,
@@ -265,10 +268,12 @@ impl RunComparison {
         }
         check_tolerances("--tolerance", &self.tolerances, &metrics)?;
         check_tolerances("--detect", &self.changes, &metrics)?;
-        // A change to detect is not tolerated.
-        let tolerances = [&self.tolerances[..], &self.changes].concat();
-        let rules: Vec<MetricRule> =
-            metrics.iter().map(|metric| metric_rule(metric, &tolerances, self.floor)).collect();
+        let rule = |metric: &ProgramMetric| {
+            let tolerated = tolerated_rise(&self.tolerances, &self.changes, &metric.name);
+            metric_rule(metric, tolerated, self.floor)
+        };
+        let rules: Vec<MetricRule> = metrics.iter().map(rule).collect();
+        self.check_floor(&rules)?;
         let calibration = self.calibration.as_ref().map(|calibration| {
             let host = &gate.verdict.host;
             GateCalibration::from_runs(calibration, &metrics, &rules, pair_time, host)
@@ -313,6 +318,17 @@ impl RunComparison {
             same_program,
         };
         Ok((first_runs, plan))
+    }
+
+    /// Checks that the floor of the user, which is a time, applies to a metric.
+    fn check_floor(&self, rules: &[MetricRule]) -> exit::Result<()> {
+        let is_used = self.is_floor_shared || rules.iter().any(|rule| rule.floor > 0.0);
+        match self.floor.filter(|floor| !floor.is_zero() && !is_used) {
+            Some(_) => Err(Error::usage(
+                "--floor applies to times in ns, us, ms or s, and no judged metric is one; use --tolerance",
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Runs pairs until a look decides. Returns the pairs so far even if a run failed.

@@ -602,11 +602,11 @@ fn is_same_metric(a: &ProgramMetric, b: &ProgramMetric) -> bool {
     a.name == b.name && a.unit == b.unit && a.higher_is_better == b.higher_is_better
 }
 
-/// Builds the rule of a metric, with the last tolerance that applies to it. Without a floor of the
+/// Builds the rule of a metric with a tolerated rise, or with the default one. Without a floor of the
 /// user, benchmarks have none, because many take nanoseconds.
 pub fn metric_rule(
     metric: &ProgramMetric,
-    tolerances: &[Tolerance],
+    tolerated: Option<f64>,
     floor: Option<Duration>,
 ) -> MetricRule {
     let tails = [":p90", ":p95", ":p99"];
@@ -614,13 +614,23 @@ pub fn metric_rule(
     let default_floor_ns = if metric.is_bench() { 0.0 } else { FLOOR_NS };
     let floor_ns = floor.map_or(default_floor_ns, |floor| floor.as_nanos() as f64);
     let default_tolerance = if is_tail { DEFAULT_TAIL_TOLERANCE } else { DEFAULT_TOLERANCE };
-    let mut latest_first = tolerances.iter().rev();
-    let tolerance = latest_first.find(|tolerance| applies_to(tolerance, &metric.name));
-    let is_time = metric.unit == "ns" && !metric.higher_is_better;
+    let ns_per_unit = ns_per_unit(&metric.unit).filter(|_| !metric.higher_is_better);
     MetricRule {
         higher_is_better: metric.higher_is_better,
-        tolerance: tolerance.map_or(default_tolerance, |tolerance| tolerance.rise),
-        floor: if is_time { floor_ns } else { 0.0 },
+        tolerance: tolerated.unwrap_or(default_tolerance),
+        floor: ns_per_unit.map_or(0.0, |ns_per_unit| floor_ns / ns_per_unit),
+    }
+}
+
+/// Returns the nanoseconds of a unit; `None` if it is not one of a time.
+pub fn ns_per_unit(unit: &str) -> Option<f64> {
+    match unit {
+        "ns" => Some(1.0),
+        // The micro sign and the Greek letter.
+        "us" | "\u{b5}s" | "\u{3bc}s" => Some(1e3),
+        "ms" => Some(1e6),
+        "s" => Some(1e9),
+        _ => None,
     }
 }
 
@@ -632,7 +642,7 @@ pub fn check_tolerances(
     metrics: &[ProgramMetric],
 ) -> exit::Result<()> {
     let is_judged =
-        |tolerance: &Tolerance| metrics.iter().any(|metric| applies_to(tolerance, &metric.name));
+        |tolerance: &Tolerance| metrics.iter().any(|metric| tolerance.applies_to(&metric.name));
     if let Some(unknown) = tolerances.iter().find(|tolerance| !is_judged(tolerance)) {
         let names: Vec<&str> = metrics.iter().map(|metric| metric.name.as_str()).collect();
         return Err(usage!(
@@ -643,7 +653,7 @@ pub fn check_tolerances(
     }
     let can_only_fall = |tolerance: &Tolerance| {
         let mut rising = metrics.iter().filter(|metric| metric.higher_is_better);
-        rising.any(|metric| applies_to(tolerance, &metric.name))
+        rising.any(|metric| tolerance.applies_to(&metric.name))
     };
     let mut excessive = tolerances.iter().filter(|tolerance| tolerance.rise >= 1.0);
     match excessive.find(|tolerance| can_only_fall(tolerance)) {
@@ -652,14 +662,4 @@ pub fn check_tolerances(
         }
         None => Ok(()),
     }
-}
-
-/// Returns whether a tolerance applies to a metric.
-///
-/// It names one metric, or the beginning of several: all percentiles of a metric, or a group of
-/// benchmarks. A tolerance without a name applies to every metric.
-pub fn applies_to(tolerance: &Tolerance, metric_name: &str) -> bool {
-    let rest = metric_name.strip_prefix(&tolerance.name);
-    tolerance.name.is_empty()
-        || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/']))
 }

@@ -183,6 +183,35 @@ fn metrics_are_judged_by_direction() {
     }
 }
 
+#[test]
+fn named_tolerances_hold_in_any_order() {
+    let sides =
+        ScriptPair::writing("metric lat u lower\\nlat 100\\n", "metric lat u lower\\nlat 120\\n");
+    for tolerances in [["lat=10%", "50%"], ["50%", "lat=10%"]] {
+        let [first, second] = tolerances;
+        let args = ["--metric", "lat", "--tolerance", first, "--tolerance", second];
+        let gate = sides.gate(&args).exits(1);
+        let found = &runs(&gate).metrics[0].judged;
+        assert_eq!(format!("{:.3}", found.tolerated_ratio), "1.100", "{tolerances:?}");
+    }
+}
+
+#[test]
+fn floors_have_the_unit_of_times() {
+    for (unit, base) in [("ns", 1e5), ("us", 1e2), ("\u{b5}s", 1e2), ("ms", 0.1), ("s", 1e-4)] {
+        let side = |value: f64| format!("metric lat {unit} lower\\nlat {value}\\n");
+        let sides = ScriptPair::writing(&side(base), &side(base * 1.2));
+        sides.gate(&["--metric", "lat", "--floor", "50us"]).exits(0);
+        sides.gate(&["--metric", "lat", "--floor", "10us"]).exits(1);
+    }
+    let size = "metric size bytes lower\\nsize 100\\nmetric rate s higher\\nrate 5\\n";
+    let metrics = ["--metric", "size", "--metric", "rate"];
+    let sides = ScriptPair::writing(size, size);
+    let floor = |floor| [&metrics[..], &["--floor", floor]].concat();
+    sides.refuses(&floor("1ns"), "--floor applies to times in ns, us, ms or s");
+    sides.gate(&floor("0ns")).exits(0);
+}
+
 /// A candidate that leaves its work to a process in the background does less only by its metrics.
 #[cfg(target_os = "linux")]
 #[test]
