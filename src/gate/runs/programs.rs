@@ -308,7 +308,8 @@ impl Programs {
 
     fn resolve_side(&self, side: Side, last_runs: &Sides<RunValues>) -> exit::Result<ResolvedRun> {
         let name = self.sides[side].text();
-        metric::resolve_metrics(&self.wanted, &last_runs[side])
+        let other = last_runs.as_ref().swapped()[side];
+        metric::resolve_metrics(&self.wanted, &last_runs[side], other)
             .map_err(|reason| usage!("{name}: {reason}; nothing was judged"))
     }
 
@@ -461,7 +462,7 @@ impl Programs {
         run: &RunValues,
     ) -> Result<OpenValues, RunFailure> {
         let value = |(metric, &is_open): (&ProgramMetric, &bool)| {
-            is_open.then(|| metric.value(run)).transpose()
+            is_open.then(|| metric.value(side, run)).transpose()
         };
         let values = metrics.iter().zip(open).map(value).collect::<Result<_, _>>();
         values.map_err(|error| RunFailure::new(&self.sides[side], ProgramFault::Metric(error)))
@@ -533,7 +534,7 @@ fn pair_metrics(sides: &Sides<ResolvedRun>) -> ResolvedMetrics {
         let bench = match (found.base, found.candidate) {
             (Some(FoundMetric::Judged(a)), Some(FoundMetric::Judged(b))) => {
                 if is_same_metric(a, b) {
-                    resolved.metrics.push(b.clone());
+                    resolved.metrics.push(b.with_base(a));
                     continue;
                 }
                 unjudged(UnjudgedReason::OtherUnit, None)

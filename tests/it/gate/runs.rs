@@ -212,6 +212,30 @@ fn floors_have_the_unit_of_times() {
     sides.gate(&floor("0ns")).exits(0);
 }
 
+#[test]
+fn sides_may_write_different_counts() {
+    let side = |count: usize| format!("metric lat us lower\\n{}", "lat 9\\n".repeat(count));
+    let sides = ScriptPair::writing(&side(100), &side(600));
+    let gate = sides.gate(&["--metric", "lat"]).exits(0);
+    let names: Vec<&str> = runs(&gate).metrics.iter().map(|m| m.name.as_str()).collect();
+    // A tail that both sides have.
+    assert_eq!(names, ["lat:p50", "lat:p95"]);
+    assert!(runs(&gate).metrics.iter().all(|metric| metric.values.len() == 24));
+}
+
+#[test]
+fn metrics_of_the_system_keep_names() {
+    let side = |value: &str| format!("metric cpu percent lower\\ncpu {value}\\n");
+    let sides = ScriptPair::writing(&side("10"), &side("90"));
+    let says =
+        "it declares the metric \"cpu\" in OSJITTER_OUT, and --metric cpu is that of the system";
+    sides.refuses(&["--metric", "cpu"], says);
+    let gate = sides.gate(&["--metric", "cpu:p50"]).exits(1);
+    assert_eq!(runs(&gate).metrics[0].values[0], [10.0, 90.0]);
+    // No other metric of the system is meant.
+    sides.gate(&["--metric", "wall", "--tolerance", "9000%"]).exits(0);
+}
+
 /// A candidate that leaves its work to a process in the background does less only by its metrics.
 #[cfg(target_os = "linux")]
 #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use files::gate::verdict::UnjudgedReason;
 use jitterstat::gate::round::{tail_name, tail_quantile};
+use jitterstat::gate::{Side, Sides};
 use jitterstat::series::{Better, Metric};
 
 use crate::machine::os::{self, Instructions, TreeUsage};
@@ -30,8 +31,8 @@ pub struct ProgramMetric {
     pub unit: String,
     pub higher_is_better: bool,
     source: MetricSource,
-    /// Number of samples in the first run.
-    samples: u64,
+    /// Number of samples in the first run of each side.
+    samples: Sides<u64>,
 }
 
 /// The part of a run that contains a metric.
@@ -75,6 +76,8 @@ pub struct RunValues {
     /// Instructions, or the reason why they were not counted.
     instructions: Result<u64, CountUnavailable>,
     custom: Vec<Metric>,
+    /// The metrics of the system whose name the program gives to one of its own.
+    shadowed: Vec<&'static str>,
     benches: Vec<BenchResult>,
 }
 
@@ -111,7 +114,9 @@ pub fn run(
         true => program_output::read_metrics(program, &output)?,
         false => Vec::new(),
     };
-    Ok(RunValues { wall: run.wall, usage: run.usage, instructions, custom, benches })
+    let mut shadowed: Vec<&str> = specs.iter().filter_map(MetricSpec::system_name).collect();
+    shadowed.retain(|name| program_output::declares_metric(&output, name));
+    Ok(RunValues { wall: run.wall, usage: run.usage, instructions, custom, shadowed, benches })
 }
 
 /// A run with its benchmarks.
@@ -151,7 +156,8 @@ fn run_benches(
     Ok(BenchRun { run, benches })
 }
 
-/// Resolves the specified metrics by the values of the first run.
+/// Resolves the specified metrics by the values of the first run of a side. The other side is judged by
+/// the same percentiles, which its first run must have as well.
 ///
 /// # Errors
 ///
@@ -159,7 +165,11 @@ fn run_benches(
 pub fn resolve_metrics(
     specs: &[MetricSpec],
     first: &RunValues,
+    other: &RunValues,
 ) -> Result<ResolvedRun, MetricError> {
+    if let Some(name) = first.shadowed.first() {
+        return Err(MetricError::ShadowedMetric { name });
+    }
     let mut resolved = ResolvedRun::default();
     let mut metrics = Vec::new();
     for spec in specs {
@@ -176,7 +186,11 @@ pub fn resolve_metrics(
                 metrics.push(system_metric(source, "instructions", "instructions"));
             }
             MetricSpec::Custom(name, percentile) => {
-                metrics.extend(custom_metrics(first.custom(name)?, *percentile));
+                let metric = first.custom(name)?;
+                let count = |metric: &Metric| metric.samples.count();
+                let other_count = other.custom(name).map_or(u64::MAX, count);
+                let tail = tail_quantile(count(metric).min(other_count));
+                metrics.extend(custom_metrics(metric, *percentile, tail));
             }
             // All filters select from one run, and all numbers are judged in each benchmark.
             MetricSpec::Bench(_) if metrics.iter().any(ProgramMetric::is_bench) => {}
@@ -243,15 +257,14 @@ fn system_metric(source: MetricSource, name: &str, unit: &str) -> ProgramMetric 
         unit: unit.into(),
         higher_is_better: false,
         source,
-        samples: 1,
+        samples: Sides { base: 1, candidate: 1 },
     }
 }
 
 /// Creates the metrics of a series of the program: the value of a single sample, the given
 /// percentile, or the median and the tail.
-fn custom_metrics(metric: &Metric, percentile: Option<f64>) -> Vec<ProgramMetric> {
+fn custom_metrics(metric: &Metric, percentile: Option<f64>, tail: f64) -> Vec<ProgramMetric> {
     let (name, samples) = (&metric.name, metric.samples.count());
-    let tail = tail_quantile(samples);
     match percentile {
         None if samples == 1 => vec![custom_metric(metric, name.clone(), None)],
         None => vec![
@@ -272,7 +285,7 @@ fn custom_metric(metric: &Metric, name: String, percentile: Option<f64>) -> Prog
         unit: metric.unit.clone(),
         higher_is_better: metric.better == Better::Higher,
         source: MetricSource::Custom(metric.name.clone(), percentile),
-        samples: metric.samples.count(),
+        samples: Sides { base: metric.samples.count(), candidate: metric.samples.count() },
     }
 }
 
@@ -324,6 +337,14 @@ impl RunValues {
 }
 
 impl ProgramMetric {
+    /// Returns the metric for both sides, given that of the base. The sides can write different numbers
+    /// of samples.
+    #[must_use]
+    pub fn with_base(&self, base: &Self) -> Self {
+        let samples = Sides { base: base.samples.base, candidate: self.samples.candidate };
+        Self { samples, ..self.clone() }
+    }
+
     /// Returns the metric of the CPU time, which every run has.
     pub fn cpu() -> Self {
         system_metric(MetricSource::Cpu, "cpu", "ns")
@@ -369,13 +390,13 @@ impl ProgramMetric {
         }
     }
 
-    /// Returns the value of the metric in a run, which is at least zero.
+    /// Returns the value of the metric in a run of a side, which is at least zero.
     ///
     /// # Errors
     ///
     /// Returns an error if the run does not have the metric, or is not comparable with the first
-    /// run.
-    pub fn value(&self, run: &RunValues) -> Result<f64, MetricError> {
+    /// run of this side.
+    pub fn value(&self, side: Side, run: &RunValues) -> Result<f64, MetricError> {
         let (name, percentile) = match &self.source {
             MetricSource::Wall => return Ok(run.wall.as_nanos() as f64),
             MetricSource::Cpu => return Ok(run.usage.cpu_ns as f64),
@@ -391,7 +412,7 @@ impl ProgramMetric {
         };
         let metric = run.custom(name)?;
         self.check_unit(&metric.unit, metric.better)?;
-        let (count, first_count) = (metric.samples.count(), self.samples);
+        let (count, first_count) = (metric.samples.count(), self.samples[side]);
         if (count == 1) != (first_count == 1)
             || count > first_count * MAX_COUNT_FACTOR
             || first_count > count * MAX_COUNT_FACTOR
@@ -433,6 +454,7 @@ mod tests {
             usage,
             instructions: Ok(7_000_000),
             custom,
+            shadowed: Vec::new(),
             benches: Vec::new(),
         }
     }
@@ -451,8 +473,10 @@ mod tests {
         )
         .unwrap()
         .metrics;
-        let found: Vec<(&str, f64)> =
-            metrics.iter().map(|n| (n.name.as_str(), n.value(&values).unwrap())).collect();
+        let found: Vec<(&str, f64)> = metrics
+            .iter()
+            .map(|n| (n.name.as_str(), n.value(Side::Candidate, &values).unwrap()))
+            .collect();
         assert_eq!(found[..4], [("x:p50", 100.0), ("x:p99", 198.0), ("y", 7.0), ("x:p90", 180.0)]);
         assert_eq!(
             found[4..],
@@ -474,11 +498,11 @@ mod tests {
             (Err(CountUnavailable::Unread(Arc::new(unread))), "it needs a counter"),
             (Ok(0), "shows none"),
         ] {
-            let (custom, benches) = (Vec::new(), Vec::new());
-            let uncounted = RunValues { instructions, custom, benches, ..counted };
+            let (custom, shadowed, benches) = (Vec::new(), Vec::new(), Vec::new());
+            let uncounted = RunValues { instructions, custom, shadowed, benches, ..counted };
             let errors = [
                 resolve_metrics(&specs(&["instructions"]), &uncounted).unwrap_err().to_string(),
-                metric.value(&uncounted).unwrap_err().to_string(),
+                metric.value(Side::Candidate, &uncounted).unwrap_err().to_string(),
             ];
             assert!(
                 errors
@@ -487,6 +511,35 @@ mod tests {
                 "{errors:?}"
             );
             assert!(resolve_metrics(&specs(&["wall"]), &uncounted).is_ok(), "not requested");
+        }
+    }
+
+    fn resolve_metrics(
+        specs: &[MetricSpec],
+        first: &RunValues,
+    ) -> Result<ResolvedRun, MetricError> {
+        super::resolve_metrics(specs, first, first)
+    }
+
+    #[test]
+    fn sides_have_one_tail() {
+        let run =
+            |samples: usize| run_values(&format!("metric x ns lower\n{}", "x 5\n".repeat(samples)));
+        let wanted = specs(&["x"]);
+        for (base, candidate, tail) in
+            [(600, 200, "x:p99"), (600, 100, "x:p95"), (100, 600, "x:p95")]
+        {
+            let (base, candidate) = (run(base), run(candidate));
+            for (first, other) in [(&base, &candidate), (&candidate, &base)] {
+                let resolved = super::resolve_metrics(&wanted, first, other).unwrap();
+                assert_eq!(resolved.metrics[1].name, tail);
+            }
+            let [a, b] = [&base, &candidate].map(|first| resolve_metrics(&wanted, first).unwrap());
+            let metric = b.metrics[0].with_base(&a.metrics[0]);
+            assert_eq!(metric.value(Side::Base, &base).unwrap(), 5.0);
+            assert_eq!(metric.value(Side::Candidate, &candidate).unwrap(), 5.0);
+            let other_count = metric.value(Side::Base, &candidate).unwrap_err().to_string();
+            assert!(other_count.contains("values of x, and"), "{other_count}");
         }
     }
 
@@ -511,8 +564,10 @@ mod tests {
         assert_eq!(request.format, BenchFormat::Criterion);
         assert_eq!(request.filters, ["a", "^b$"]);
         let metrics = resolve_metrics(&wanted, &values).unwrap().metrics;
-        let found: Vec<(&str, f64)> =
-            metrics.iter().map(|n| (n.name.as_str(), n.value(&values).unwrap())).collect();
+        let found: Vec<(&str, f64)> = metrics
+            .iter()
+            .map(|n| (n.name.as_str(), n.value(Side::Candidate, &values).unwrap()))
+            .collect();
         assert_eq!(found, [("a/1", 400.5), ("b", 2e6), ("wall", 5e7)]);
         let joules = number("time", "J", Better::Lower, Some(1.0));
         let invalid = number("time", "ns", Better::Lower, None);
@@ -525,7 +580,8 @@ mod tests {
             ),
             (vec![bench("a/1", &[invalid])], "\"a/1\" is negative or not finite in a run"),
         ] {
-            let error = metrics[0].value(&run_with(later)).unwrap_err().to_string();
+            let error =
+                metrics[0].value(Side::Candidate, &run_with(later)).unwrap_err().to_string();
             assert_eq!(error, expected);
         }
     }
@@ -589,7 +645,7 @@ mod tests {
             ("metric x ns lower\nx 1\nx 1\nx 1\nx 1\nx 1\nx 1\nx 1\n", "wrote 7"),
             ("", "writes none"),
         ] {
-            let error = x.value(&run_values(series)).unwrap_err().to_string();
+            let error = x.value(Side::Candidate, &run_values(series)).unwrap_err().to_string();
             assert!(error.contains(expected), "{series}: {error}");
         }
     }

@@ -52,6 +52,11 @@ pub enum MetricError {
         /// Names of metrics that a program need not write.
         known: Vec<&'static str>,
     },
+    #[error(
+        "it declares the metric {name:?} in {}, and --metric {name} is that of the system; give its own another name, or judge it with --metric {name}:p50",
+        series::ENV_OUT
+    )]
+    ShadowedMetric { name: &'static str },
     /// The metric is not comparable with that of the first run.
     #[error(
         "{name} is in {unit}, {better} is better; in the first run it was in {first_unit}, {first_better} was better"

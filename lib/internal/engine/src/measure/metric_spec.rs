@@ -57,8 +57,9 @@ impl BenchSpec {
 
 /// Returns the names of the metrics that a run has without writing them, and of the harnesses.
 pub(super) fn metric_names() -> Vec<&'static str> {
-    let harnesses = BenchFormat::ALL.map(BenchFormat::name);
-    ["wall", "cpu", "instructions", "max-rss"].into_iter().chain(harnesses).collect()
+    let system = [MetricSpec::Wall, MetricSpec::Cpu, MetricSpec::Instructions, MetricSpec::MaxRss];
+    let system = system.iter().filter_map(MetricSpec::system_name);
+    system.chain(BenchFormat::ALL.map(BenchFormat::name)).collect()
 }
 
 impl MetricSpec {
@@ -115,6 +116,17 @@ impl MetricSpec {
                 metric: name.to_owned(),
                 percentile: percentile.to_owned(),
             }),
+        }
+    }
+
+    /// Returns the name of a metric that the system measures.
+    pub(super) fn system_name(&self) -> Option<&'static str> {
+        match self {
+            Self::Wall => Some("wall"),
+            Self::Cpu => Some("cpu"),
+            Self::MaxRss => Some("max-rss"),
+            Self::Instructions => Some("instructions"),
+            Self::Bench(_) | Self::Custom(..) => None,
         }
     }
 

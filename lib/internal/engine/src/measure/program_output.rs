@@ -29,6 +29,9 @@ const MAX_OTHER_BYTES: u64 = 1 << 20;
 /// bounded memory.
 const MAX_METRICS_BYTES: u64 = 1 << 30;
 
+/// Size of the beginning of a file in which metrics are declared, if their names are all that counts.
+const MAX_DECLARATION_BYTES: u64 = 64 << 10;
+
 /// Output of a round of a program.
 #[derive(Debug)]
 pub struct ProgramRound {
@@ -141,6 +144,17 @@ pub fn read_metrics(program: &Program, out: &Path) -> Result<Vec<Metric>, RunFai
     }
     series::metrics(file.take(MAX_METRICS_BYTES))
         .map_err(|error| RunFailure::new(program, ProgramFault::InvalidSeries(Arc::new(error))))
+}
+
+/// Returns whether a program declares a metric at the beginning of its file. A file that is not a
+/// series declares none.
+pub fn declares_metric(out: &Path, name: &str) -> bool {
+    let mut start = Vec::new();
+    let file = os::open_regular(out).ok();
+    let read = file.and_then(|file| file.take(MAX_DECLARATION_BYTES).read_to_end(&mut start).ok());
+    let text = String::from_utf8_lossy(&start);
+    let declares = |line: &str| line.split_ascii_whitespace().take(2).eq(["metric", name]);
+    read.is_some() && text.lines().any(declares)
 }
 
 /// Reads the whole file, up to the size that `ticks` ticks can have. All writers have exited.
