@@ -67,6 +67,7 @@ impl RecordedSuite {
             values: vec![Vec::new(); self.values.len()],
             left_over: Default::default(),
             left_out: Default::default(),
+            hanging: None,
             result: Ok(()),
         };
         let mut recorded = 0;

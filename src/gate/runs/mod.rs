@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use cli::exit::{self, Error};
 use cli::terminal;
 use cli::terminal::progress::Progress;
-use cli::time::format_duration;
-use cli::units::to_ns;
+use cli::time::{format_duration, format_time};
+use cli::units::{to_ns, to_signed_ns};
 use cli::words::pluralize;
 use engine::machine::tuning;
 use engine::measure::benches::{BenchFormat, RunLength};
@@ -44,7 +44,9 @@ use crate::gate::screen::{self, MAX_SCREEN_PAIRS, Screen, warn_of_few_pairs};
 use bench_build::BenchBuild;
 use looks::RunLooks;
 use metric_plan::{JudgedRuns, MetricPlan, announce_unjudged};
-use programs::{FirstRuns, Programs, ResolvedMetrics, StopReason, check_tolerances, metric_rule};
+use programs::{
+    FirstRuns, HangingRun, Programs, ResolvedMetrics, StopReason, check_tolerances, metric_rule,
+};
 use same_program::EqualExecutables;
 
 /// Advice for a pair of runs that takes too long.
@@ -382,6 +384,14 @@ impl RunComparison {
             warn_of_few_pairs(pairs as u64, "runs", gate);
         }
         gate.report_left_over(runs.left_over);
+        if let Some(HangingRun { side, lasted, longest }) = runs.hanging {
+            let [lasted, longest] = [lasted, longest].map(|time| format_time(to_signed_ns(time)));
+            let message = format!(
+                "The last run of {} had not ended after {lasted}, when the time of the screen was over; the longest one before took {longest}.",
+                self.programs.names[side]
+            );
+            gate.warn("hanging-run", &message, "Gate without --screen, which waits longer.");
+        }
         gate.verdict.warnings.extend(runs.left_out.warnings("runs"));
 
         let is_last = plan.is_screen || pairs == plan.last_look();
@@ -392,15 +402,22 @@ impl RunComparison {
             unjudged.push(bench);
         }
         let is_complete = !metrics.is_empty() && unjudged.iter().all(|bench| bench.allowed);
-        let (outcome, reason) = match looks.outcome() {
-            Outcome::Pass | Outcome::Improved if !is_complete => {
+        for metric in &mut metrics {
+            if let Some(doubt) = runs.doubt(metric.judged.verdict) {
+                metric.judged.mark_inconclusive(Some(doubt));
+            }
+        }
+        let outcome = looks.outcome();
+        let (outcome, reason) = match (outcome, runs.doubt(outcome)) {
+            (_, Some(doubt)) => (Outcome::Inconclusive, Some(doubt)),
+            (Outcome::Pass | Outcome::Improved, _) if !is_complete => {
                 (Outcome::Inconclusive, Some(Reason::NotJudged))
             }
-            Outcome::Inconclusive => {
+            (Outcome::Inconclusive, _) => {
                 let mut open = metrics.iter().filter(|metric| metric.judged.is_inconclusive());
                 (Outcome::Inconclusive, open.find_map(|metric| metric.judged.reason))
             }
-            outcome => (outcome, None),
+            (outcome, None) => (outcome, None),
         };
         let judged = JudgedRuns {
             looks: planned_looks,

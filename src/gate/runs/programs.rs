@@ -21,7 +21,7 @@ use engine::program::Program;
 use engine::scenario::RoundLength;
 use files::gate::verdict::{LeftOverProcesses, RunPlan, UnjudgedBench, UnjudgedReason};
 use files::report::Change;
-use jitterstat::gate::decision::{ALPHA, FLOOR_NS};
+use jitterstat::gate::decision::{ALPHA, FLOOR_NS, Outcome, Reason};
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::{Side, Sides};
 use jitterstat::series::Better;
@@ -39,6 +39,8 @@ const MAX_LISTED_NAMES: usize = 10;
 const DEFAULT_TOLERANCE: f64 = 0.05;
 /// Default tolerance of a tail percentile, as a share.
 const DEFAULT_TAIL_TOLERANCE: f64 = 0.20;
+/// Factor by which a run exceeds all earlier ones of its side if it seems to hang.
+const HANGING_FACTOR: u32 = 5;
 /// Time limit of the first run, before the length of a run is known.
 const FIRST_RUN_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -75,6 +77,16 @@ pub struct FirstRuns {
 struct CompletedRun {
     values: RunValues,
     left_over: LeftOverProcesses,
+}
+
+/// A run that the deadline of a screen ended after several times the longest earlier time of its side.
+/// It may never have ended.
+#[derive(Clone, Copy, Debug)]
+pub struct HangingRun {
+    pub side: Side,
+    pub lasted: Duration,
+    /// Time of the longest earlier run.
+    pub longest: Duration,
 }
 
 /// Why the runs ended before a result.
@@ -125,6 +137,8 @@ pub struct CollectedRuns {
     pub left_over: LeftOverProcesses,
     /// Pairs without values, because a setting was changed during them.
     pub left_out: LeftOutPairs,
+    /// The last run, if the deadline ended it and it seems to hang.
+    pub hanging: Option<HangingRun>,
     /// Why the runs ended before `next_metrics` ended them, if they did.
     pub result: Result<(), PairFailure>,
 }
@@ -350,12 +364,14 @@ impl Programs {
             values: vec![Vec::new(); metrics.len()],
             left_over: LeftOverProcesses::default(),
             left_out: LeftOutPairs::default(),
+            hanging: None,
             result: Ok(()),
         };
         let mut open = vec![true; metrics.len()];
         let mut selected = self.sides.clone();
         let mut half_pair: Sides<Option<HalfPair>> = Sides::default();
         let mut is_new_pair = true;
+        let mut longest_runs = first_runs.last.as_ref().map(|run| run.wall);
         let stop_delay = StopDelay::begin();
         for PairTurn { pair, slot, side } in pair_turns(self.seed) {
             stop_delay.stop_if_requested();
@@ -373,15 +389,22 @@ impl Programs {
                 }
             }
             progress.show(&self.names[side], pair);
+            let run_started = now();
             let run = self.run(side, &selected, limit, stop);
+            let (lasted, longest) = (run_started.elapsed(), longest_runs[side]);
             let run = run.inspect(|run| runs.count(run.left_over));
             match run.and_then(|run| self.open_values(side, metrics, &open, &run.values)) {
                 Ok(values) => {
                     // Programs inherit the settings of this thread.
                     let change = settings.changes().into_iter().next();
                     half_pair[side] = Some(HalfPair { values, change });
+                    longest_runs[side] = longest.max(lasted);
                 }
-                Err(RunFailure::TimedOut { .. }) if self.is_deadline_over() => break,
+                Err(RunFailure::TimedOut { .. }) if self.is_deadline_over() => {
+                    let is_hanging = runs.pairs > 0 && lasted > longest * HANGING_FACTOR;
+                    runs.hanging = is_hanging.then_some(HangingRun { side, lasted, longest });
+                    break;
+                }
                 Err(failure) => {
                     runs.result = Err(failure.into());
                     break;
@@ -486,6 +509,14 @@ fn changed_setting(pair: &Sides<HalfPair>) -> Option<(Side, Change)> {
 }
 
 impl CollectedRuns {
+    /// Returns the reason why an outcome is doubtful, if it is.
+    pub fn doubt(&self, outcome: Outcome) -> Option<Reason> {
+        match outcome {
+            Outcome::Pass | Outcome::Improved => self.hanging.map(|_| Reason::NotMeasured),
+            Outcome::Regressed | Outcome::LimitBroken | Outcome::Inconclusive => None,
+        }
+    }
+
     fn count(&mut self, found: LeftOverProcesses) {
         self.left_over.a += found.a;
         self.left_over.b += found.b;
