@@ -66,6 +66,7 @@ impl RecordedSuite {
             pairs: 0,
             values: vec![Vec::new(); self.values.len()],
             left_over: Default::default(),
+            left_over_by_pair: Default::default(),
             left_out: Default::default(),
             hanging: None,
             result: Ok(()),

@@ -21,6 +21,7 @@ use engine::program::Program;
 use engine::scenario::RoundLength;
 use files::gate::verdict::{LeftOverProcesses, RunPlan, UnjudgedBench, UnjudgedReason};
 use files::report::Change;
+use jitterstat::gate::arrivals::{PairedCounts, doubtful_side};
 use jitterstat::gate::decision::{ALPHA, FLOOR_NS, Outcome, Reason};
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::{Side, Sides};
@@ -135,6 +136,8 @@ pub struct CollectedRuns {
     pub values: Values,
     /// Processes that the programs left running in these runs.
     pub left_over: LeftOverProcesses,
+    /// Number of these processes in each complete pair, without those of `--prepare`.
+    pub left_over_by_pair: PairedCounts,
     /// Pairs without values, because a setting was changed during them.
     pub left_out: LeftOutPairs,
     /// The last run, if the deadline ended it and it seems to hang.
@@ -363,6 +366,7 @@ impl Programs {
             pairs: 0,
             values: vec![Vec::new(); metrics.len()],
             left_over: LeftOverProcesses::default(),
+            left_over_by_pair: PairedCounts::default(),
             left_out: LeftOutPairs::default(),
             hanging: None,
             result: Ok(()),
@@ -393,11 +397,12 @@ impl Programs {
             let run = self.run(side, &selected, limit, stop);
             let (lasted, longest) = (run_started.elapsed(), longest_runs[side]);
             let run = run.inspect(|run| runs.count(run.left_over));
+            let left_over = run.as_ref().map_or(0, |run| run.values.killed_processes());
             match run.and_then(|run| self.open_values(side, metrics, &open, &run.values)) {
                 Ok(values) => {
                     // Programs inherit the settings of this thread.
                     let change = settings.changes().into_iter().next();
-                    half_pair[side] = Some(HalfPair { values, change });
+                    half_pair[side] = Some(HalfPair { values, left_over, change });
                     longest_runs[side] = longest.max(lasted);
                 }
                 Err(RunFailure::TimedOut { .. }) if self.is_deadline_over() => {
@@ -420,6 +425,7 @@ impl Programs {
                     break;
                 }
             } else {
+                runs.left_over_by_pair.add(pair.as_ref().map(|half| half.left_over));
                 runs.push(pair.map(|half| half.values));
                 if let Some(shown) = open.iter().position(|&is_open| is_open) {
                     let logarithms = without_zeros(&runs.values[shown]).into_iter();
@@ -498,6 +504,8 @@ type OpenValues = Vec<Option<f64>>;
 /// A run whose partner has not run yet.
 struct HalfPair {
     values: OpenValues,
+    /// Number of processes that the program left running.
+    left_over: u64,
     /// Setting that was changed from outside during the run.
     change: Option<Change>,
 }
@@ -509,11 +517,15 @@ fn changed_setting(pair: &Sides<HalfPair>) -> Option<(Side, Change)> {
 }
 
 impl CollectedRuns {
-    /// Returns the reason why an outcome is doubtful, if it is.
+    /// Returns the reason why an outcome is doubtful, if it is: a run that hangs is in no value, and work
+    /// that a side leaves to processes is missing from its values.
     pub fn doubt(&self, outcome: Outcome) -> Option<Reason> {
+        let has_less_work = self.left_over_by_pair.is_clearly_larger(doubtful_side(outcome));
         match outcome {
+            Outcome::Inconclusive => None,
+            _ if has_less_work => Some(Reason::LeftOverProcesses),
             Outcome::Pass | Outcome::Improved => self.hanging.map(|_| Reason::NotMeasured),
-            Outcome::Regressed | Outcome::LimitBroken | Outcome::Inconclusive => None,
+            Outcome::Regressed | Outcome::LimitBroken => None,
         }
     }
 

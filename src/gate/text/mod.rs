@@ -274,6 +274,7 @@ pub fn reason_remedy(reason: Reason) -> &'static str {
         Reason::EarlyTicks => "check how the program computes its deadlines",
         Reason::LostTicks => "compare tickers that treat missed ticks alike",
         Reason::UnequalStalls => "find their cause with `osjitter run --why`, or limit missed",
+        Reason::LeftOverProcesses => "let the program wait for its processes",
         Reason::NotMeasured => "remove the cause of the failure, and run it again",
         Reason::NotJudged => "name those that may remain so with --allow-unjudged",
     }
@@ -377,6 +378,7 @@ mod tests {
             (Reason::EarlyTicks, "computes its deadlines"),
             (Reason::LostTicks, "treat missed ticks alike"),
             (Reason::UnequalStalls, "osjitter run --why"),
+            (Reason::LeftOverProcesses, "wait for its processes"),
             (Reason::NotMeasured, "the cause of the failure"),
             (Reason::NotJudged, "--allow-unjudged"),
         ];

@@ -240,18 +240,34 @@ fn metrics_of_the_system_keep_names() {
 #[cfg(target_os = "linux")]
 #[test]
 fn work_in_the_background_is_reported() {
-    let (waits, leaves) = ("sleep 0.05", "sleep 600 & sleep 0.01");
-    for (a, b, (left_a, left_b)) in
-        [(waits, waits, (0, 0)), (waits, leaves, (0, 24)), (leaves, leaves, (24, 24))]
-    {
-        let gate = ScriptPair::new(a, b).gate(&["--metric", "wall"]);
+    let value = |value: u32| {
+        format!(
+            "printf 'osjitter.series/1\\nmetric work u lower\\nwork {value}\\n' >\"$OSJITTER_OUT\"\n"
+        )
+    };
+    let waits = |work| value(work);
+    let leaves = |work| format!("{}sleep 600 &", value(work));
+    let doubtful = (Outcome::Inconclusive, Some(Reason::LeftOverProcesses));
+    for (a, b, (left_a, left_b), expected) in [
+        (waits(9), waits(9), (0, 0), (Outcome::Pass, None)),
+        (waits(9), leaves(9), (0, 24), doubtful),
+        (waits(9), leaves(5), (0, 24), doubtful),
+        (waits(5), leaves(9), (0, 24), (Outcome::Regressed, None)),
+        (leaves(9), leaves(5), (24, 24), (Outcome::Improved, None)),
+        (leaves(9), waits(5), (24, 0), (Outcome::Improved, None)),
+        (leaves(5), waits(9), (24, 0), doubtful),
+    ] {
+        let gate = ScriptPair::new(&a, &b).gate(&["--metric", "work"]);
         let verdict = gate.verdict();
+        assert_eq!((verdict.verdict, verdict.reason), expected, "{}", gate.ran.stdout);
+        let metric = &runs(&gate).metrics[0].judged;
+        assert_eq!((metric.verdict, metric.reason), expected, "{}", gate.ran.stdout);
         let pairs = runs(&gate).pairs;
         let left = verdict.left_over.unwrap_or_default();
         let expected = [left_a, left_b].map(|count: u64| count / 24 * pairs);
         assert_eq!([left.a, left.b], expected, "{}", gate.ran.stdout);
         let is_left_over = |warning: &Warning| warning.code == "left-over-processes";
-        let is_expected = left_b > 0;
+        let is_expected = left_a + left_b > 0;
         assert_eq!(verdict.warnings.iter().any(is_left_over), is_expected);
         assert_eq!(gate.ran.stdout.contains("had exited"), is_expected, "{}", gate.ran.stdout);
     }

@@ -81,16 +81,29 @@ pub struct Arrivals {
     missed: PairedCounts,
 }
 
-/// Ticks of one kind of each side.
+/// Counts of one kind on each side of the pairs, such as early ticks.
+///
+/// ```
+/// use jitterstat::gate::arrivals::PairedCounts;
+/// use jitterstat::gate::{Side, Sides};
+///
+/// let mut counts = PairedCounts::default();
+/// for _ in 0..24 {
+///     counts.add(Sides { base: 0, candidate: 1 });
+/// }
+/// assert!(counts.is_clearly_larger(Side::Candidate));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct PairedCounts {
+pub struct PairedCounts {
+    /// The sums over all pairs.
     ticks: Sides<u64>,
     /// Number of pairs in which the side has more of them than the other one.
     larger: Sides<u64>,
 }
 
 impl PairedCounts {
-    fn add(&mut self, pair: Sides<u64>) {
+    /// Adds the counts of a pair.
+    pub fn add(&mut self, pair: Sides<u64>) {
         for side in SIDES {
             self.ticks[side] = self.ticks[side].saturating_add(pair[side]);
             self.larger[side] += u64::from(pair[side] > pair.swapped()[side]);
@@ -102,8 +115,10 @@ impl PairedCounts {
         self.ticks[side].saturating_sub(self.ticks.swapped()[side]) as f64 > ticks
     }
 
-    /// Whether a side has more of these ticks in more pairs than chance explains, by the sign test.
-    fn is_clearly_larger(&self, side: Side) -> bool {
+    /// Returns whether a side has more than the other one in more pairs than chance explains, by the sign
+    /// test.
+    #[must_use]
+    pub fn is_clearly_larger(&self, side: Side) -> bool {
         let (larger, smaller) = (self.larger[side], self.larger.swapped()[side]);
         smaller < rank_from_the_end((larger + smaller) as usize, SIGNIFICANCE) as u64
     }

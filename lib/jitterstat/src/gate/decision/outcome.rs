@@ -81,6 +81,8 @@ pub enum Reason {
     LostTicks,
     /// Stalls, each of which counts once, delayed clearly more ticks of one side than of the other.
     UnequalStalls,
+    /// A side left processes running, whose work is missing from its values.
+    LeftOverProcesses,
     /// A value could not be measured.
     NotMeasured,
     /// Benchmarks ran that could not be judged.
@@ -103,6 +105,7 @@ impl fmt::Display for Reason {
             Self::UnequalStalls => {
                 "stalls delayed clearly more ticks of one side than of the other"
             }
+            Self::LeftOverProcesses => "a side left processes running, and their work is missing",
             Self::NotMeasured => "something could not be measured",
             Self::NotJudged => "there are benchmarks that were not judged",
         })
