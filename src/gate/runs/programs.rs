@@ -1,6 +1,6 @@
 //! Runs two programs in pairs and collects metrics of their whole runs.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -151,7 +151,7 @@ impl Programs {
     /// run, for programs that tick.
     ///
     /// # Errors
-    /// Returns an error if the metrics specify several harnesses.
+    /// Returns an error if the metrics specify several harnesses, or a filter that a command replaces.
     pub fn new(
         sides: Sides<Program>,
         names: Sides<String>,
@@ -166,6 +166,9 @@ impl Programs {
             return Err(Error::usage("--metric names a number twice; give each once"));
         }
         let benches = metric_spec::bench_request(metrics, length)?;
+        if let Some(benches) = &benches {
+            check_own_filters(&sides, benches, metrics)?;
+        }
         let plain_words = sides.as_ref().map(|program| program.words().to_vec());
         let sides = match &benches {
             Some(benches) => Sides {
@@ -216,9 +219,17 @@ impl Programs {
     /// Runs each side before the first pair, to fill caches.
     ///
     /// # Errors
-    /// Returns an error if a run fails or is interrupted: there is nothing to judge then.
+    /// Returns an error if a run fails or is interrupted: there is nothing to judge then. Also returns
+    /// an error if a filter matches no benchmark.
     pub fn warm_up(&self, stop: &AtomicBool) -> Result<FirstRuns, StopReason> {
-        self.first_runs(stop).map_err(|failure| match failure {
+        let first_runs =
+            self.first_runs(stop).map_err(|failure| self.first_run_failure(failure))?;
+        self.check_filters(&first_runs, stop)?;
+        Ok(first_runs)
+    }
+
+    fn first_run_failure(&self, failure: RunFailure) -> StopReason {
+        match failure {
             RunFailure::TimedOut { .. } if self.is_deadline_over() => {
                 StopReason::Refused(screen::long_run_error())
             }
@@ -226,7 +237,47 @@ impl Programs {
                 StopReason::RunFailed(failure.into())
             }
             failure => StopReason::Refused(failure.into()),
-        })
+        }
+    }
+
+    /// Checks that each filter matches a benchmark of a side. A filter next to others would otherwise
+    /// select nothing without a word.
+    fn check_filters(&self, first_runs: &FirstRuns, stop: &AtomicBool) -> Result<(), StopReason> {
+        let Some(benches) = &self.benches else { return Ok(()) };
+        for filter in metric_spec::bench_filters(&self.wanted) {
+            let names = first_runs.last.iter().flat_map(RunValues::bench_names);
+            let is_matched = match benches.matches(filter, names) {
+                Some(is_matched) => is_matched,
+                None => self.run_filter(benches, filter, stop)?,
+            };
+            if !is_matched {
+                let format = benches.format;
+                return Err(usage!("--metric {format}:{filter} matches no benchmark").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a side has benchmarks in a run with a filter alone.
+    fn run_filter(
+        &self,
+        benches: &BenchRequest,
+        filter: &str,
+        stop: &AtomicBool,
+    ) -> Result<bool, StopReason> {
+        let limit = self.max_run_time.unwrap_or(FIRST_RUN_TIMEOUT);
+        let request = BenchRequest { filters: vec![filter.to_owned()], ..benches.clone() };
+        for side in [Side::Base, Side::Candidate] {
+            let words = request.add_arguments(&self.plain_words[side]);
+            let program = self.sides[side].clone().with_words(words).map_err(Error::from)?;
+            match self.run_program(side, &program, Some(&request), limit, stop) {
+                Ok(_) => return Ok(true),
+                // Some harnesses fail without a benchmark, and others print none.
+                Err(RunFailure::Failed { .. }) => {}
+                Err(failure) => return Err(self.first_run_failure(failure)),
+            }
+        }
+        Ok(false)
     }
 
     fn first_runs(&self, stop: &AtomicBool) -> Result<FirstRuns, RunFailure> {
@@ -251,6 +302,17 @@ impl Programs {
         limit: Duration,
         stop: &AtomicBool,
     ) -> Result<CompletedRun, RunFailure> {
+        self.run_program(side, &programs[side], self.benches.as_ref(), limit, stop)
+    }
+
+    fn run_program(
+        &self,
+        side: Side,
+        program: &Program,
+        benches: Option<&BenchRequest>,
+        limit: Duration,
+        stop: &AtomicBool,
+    ) -> Result<CompletedRun, RunFailure> {
         let request = RunRequest {
             period: self.round.period,
             ticks: self.round.ticks,
@@ -267,8 +329,7 @@ impl Programs {
         if stop.load(Ordering::Relaxed) {
             return Err(RunFailure::Interrupted);
         }
-        let values =
-            metric::run(&programs[side], &self.wanted, self.benches.as_ref(), request, stop)?;
+        let values = metric::run(program, &self.wanted, benches, request, stop)?;
         match side {
             Side::Base => left_over.a = values.killed_processes(),
             Side::Candidate => left_over.b = values.killed_processes(),
@@ -290,7 +351,8 @@ impl Programs {
     ///
     /// # Errors
     /// Returns an error if a side lacks a metric, the sides report different metrics, a metric is
-    /// requested twice, the runs are too short to be judged, or nothing remains to be judged.
+    /// requested twice, no benchmark reports a number, the runs are too short to be judged, or nothing
+    /// remains to be judged.
     pub fn resolve_metrics(&self, first_runs: &FirstRuns) -> exit::Result<ResolvedMetrics> {
         let base = self.resolve_side(Side::Base, &first_runs.last)?;
         let candidate = self.resolve_side(Side::Candidate, &first_runs.last)?;
@@ -319,8 +381,25 @@ impl Programs {
         if resolved.metrics.is_empty() {
             return Err(nothing_to_judge(&resolved.unjudged));
         }
+        self.check_numbers(&first_runs.last)?;
         self.check_run_time(&first_runs.last)?;
         Ok(resolved)
+    }
+
+    /// Checks that a benchmark reports each requested number.
+    fn check_numbers(&self, last_runs: &Sides<RunValues>) -> exit::Result<()> {
+        let Some(benches) = &self.benches else { return Ok(()) };
+        let reported: BTreeSet<&str> =
+            last_runs.iter().flat_map(RunValues::bench_numbers).collect();
+        let mut numbers = benches.numbers.iter();
+        match numbers.find(|number| !reported.contains(number.as_str())) {
+            Some(number) => Err(usage!(
+                "no benchmark reports the number {number} of {}; choose from {}",
+                benches.format,
+                reported.into_iter().collect::<Vec<_>>().join(", ")
+            )),
+            None => Ok(()),
+        }
     }
 
     fn resolve_side(&self, side: Side, last_runs: &Sides<RunValues>) -> exit::Result<ResolvedRun> {
@@ -543,6 +622,24 @@ impl CollectedRuns {
             }
         }
         self.pairs += 1;
+    }
+}
+
+/// Checks that no command has a filter flag with which its harness ignores the requested filters.
+fn check_own_filters(
+    sides: &Sides<Program>,
+    benches: &BenchRequest,
+    metrics: &[MetricSpec],
+) -> exit::Result<()> {
+    let Some(filter) = metric_spec::bench_filters(metrics).first().copied() else { return Ok(()) };
+    let own =
+        |program: &Program| Some((benches.own_filter(program.words())?, program.text().to_owned()));
+    match sides.iter().find_map(own) {
+        Some((flag, program)) => Err(usage!(
+            "{program}: the command has {flag}, which replaces the filter of --metric {}:{filter}; give one of them",
+            benches.format
+        )),
+        None => Ok(()),
     }
 }
 

@@ -295,6 +295,17 @@ impl RunValues {
         self.usage.killed_processes
     }
 
+    /// Returns the names of the benchmarks that ran.
+    pub fn bench_names(&self) -> impl Iterator<Item = &str> {
+        self.benches.iter().map(|bench| bench.name.as_str())
+    }
+
+    /// Returns the names of the numbers that the benchmarks reported, some of them several times.
+    pub fn bench_numbers(&self) -> impl Iterator<Item = &str> {
+        let numbers = self.benches.iter().flat_map(|bench| &bench.numbers);
+        numbers.map(|number| number.name.as_str())
+    }
+
     fn instructions(&self) -> Result<u64, MetricError> {
         match &self.instructions {
             Ok(0) => Err(MetricError::NoInstructions(CountUnavailable::Zero)),

@@ -169,6 +169,15 @@ pub fn bench_request(
     Ok(Some(BenchRequest { format, numbers, filters, length }))
 }
 
+/// Returns the filters that metrics specify, each once.
+pub fn bench_filters(specs: &[MetricSpec]) -> Vec<&str> {
+    let mut filters: Vec<&str> =
+        bench_specs(specs).filter_map(|spec| spec.filter.as_deref()).collect();
+    filters.sort_unstable();
+    filters.dedup();
+    filters
+}
+
 /// Returns those of some metrics that are numbers of benchmarks.
 pub fn bench_specs(specs: &[MetricSpec]) -> impl Iterator<Item = &BenchSpec> {
     specs.iter().filter_map(|spec| match spec {

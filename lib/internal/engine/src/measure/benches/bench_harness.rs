@@ -38,6 +38,9 @@ pub struct Harness {
     pub output_arguments: fn(&Path) -> Vec<OsString>,
     /// Returns the index in a command, other than one of Cargo, at which flags are inserted.
     pub argument_place: fn(&[String]) -> usize,
+    pub filter_syntax: FilterSyntax,
+    /// Returns the flag of a command with which the harness ignores other filters, if it has one.
+    pub own_filter: fn(command: &[String]) -> Option<&'static str>,
     /// Returns the arguments that pass filters on, for a command that may have its own.
     pub filter_arguments: fn(filters: &[String], command: &[String]) -> Vec<String>,
     /// Returns how the harness is made to run the benchmarks of a command with these names. It may
@@ -49,6 +52,17 @@ pub struct Harness {
     pub read_files: Option<FileReader>,
     /// Parses the output of a run with filters.
     pub parse: fn(output: &[u8], filters: &[String]) -> ParseResult,
+}
+
+/// How a filter selects benchmarks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterSyntax {
+    /// It is a part of the name.
+    Text,
+    /// It is a regular expression of the harness.
+    Regex,
+    /// It is an expression over names and other properties.
+    Expression,
 }
 
 type FileReader = fn(&BenchOutput<'_>, stdout: &str) -> ParseResult;

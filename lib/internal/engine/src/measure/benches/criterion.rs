@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::bench_harness::{BenchMillis, Flag, Harness, flag, option};
+use super::bench_harness::{BenchMillis, FilterSyntax, Flag, Harness, flag, option};
 use super::command_words::executable_separator_place;
 use super::criterion_server::{CompletedBench, CriterionTalk};
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, effect};
@@ -33,6 +33,8 @@ pub const HARNESS: Harness = Harness {
     output_variables: |_, directory| vec![(ENV_HOME, directory.join(CRITERION_NAME).into())],
     output_arguments: |_| Vec::new(),
     argument_place: executable_separator_place,
+    filter_syntax: FilterSyntax::Regex,
+    own_filter: |_| None,
     // The single filter is a regular expression.
     filter_arguments: |filters, _| match filters {
         [] => Vec::new(),

@@ -7,7 +7,7 @@
 
 use jitterstat::series::Better;
 
-use super::bench_harness::{BenchMillis, Flag, Harness, flag, option};
+use super::bench_harness::{BenchMillis, FilterSyntax, Flag, Harness, flag, option};
 use super::command_words::executable_separator_place;
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, effect};
 use super::{BenchOutputError, BenchSamples, NumberSamples, Selection, join_name, possible_names};
@@ -27,6 +27,8 @@ pub const HARNESS: Harness = Harness {
     output_variables: |_, _| Vec::new(),
     output_arguments: |_| Vec::new(),
     argument_place: executable_separator_place,
+    filter_syntax: FilterSyntax::Regex,
+    own_filter: |_| None,
     filter_arguments: |filters, _| filters.to_vec(),
     select: |_, names| Some(Selection::Filter(name_filters(names))),
     read_files: None,

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use files::gate::verdict::UnjudgedReason;
 use jitterstat::series::Better;
 
-use super::bench_harness::{BenchMillis, Flag, Harness, flag, option};
+use super::bench_harness::{BenchMillis, FilterSyntax, Flag, Harness, flag, option};
 use super::bench_samples::Unmeasured;
 use super::command_words::separator_place;
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_OUTPUT, effect};
@@ -30,6 +30,8 @@ pub const HARNESS: Harness = Harness {
     output_variables: |_, _| Vec::new(),
     output_arguments: |_| Vec::new(),
     argument_place,
+    filter_syntax: FilterSyntax::Regex,
+    own_filter: |command| has_flag(command, BENCH_FLAG).then_some(BENCH_FLAG),
     filter_arguments,
     select: |command, names| Some(select(command, names)),
     read_files: None,

@@ -12,12 +12,12 @@ use jitterstat::series::Better;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::bench_harness::{BenchMillis, Flag, Harness, option};
+use super::bench_harness::{BenchMillis, FilterSyntax, Flag, Harness, option};
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_OUTPUT, OTHER_PLACE, effect};
 use super::lenient_json::replace_non_finite;
 use super::{
     BenchFormat, BenchOutput, BenchOutputError, BenchRequest, BenchSamples, NumberSamples,
-    Selection, Unmeasured, escape_regex, possible_names, read_if_exists,
+    Selection, Unmeasured, escape_regex, has_flag, possible_names, read_if_exists,
 };
 
 pub const HARNESS: Harness = Harness {
@@ -35,6 +35,8 @@ pub const HARNESS: Harness = Harness {
     output_variables,
     output_arguments: |_| Vec::new(),
     argument_place: |command| command.len(),
+    filter_syntax: FilterSyntax::Regex,
+    own_filter,
     filter_arguments: |_, _| Vec::new(),
     select: |_, names| Some(Selection::Filter(vec![name_flag(names)])),
     read_files: Some(read_run),
@@ -55,6 +57,7 @@ const VARIABLES: &[Flag] =
 const ENV_OUT: &str = "BENCHMARK_OUT";
 /// Variable with the format of the file.
 const ENV_OUT_FORMAT: &str = "BENCHMARK_OUT_FORMAT";
+const FILTER_FLAG: &str = "--benchmark_filter";
 /// Variable with the filter.
 const ENV_FILTER: &str = "BENCHMARK_FILTER";
 /// Name of the JSON in the directory of a run.
@@ -114,6 +117,16 @@ struct Entry {
 enum RunType {
     Iteration,
     Aggregate,
+}
+
+/// The flag replaces the variable, and so does a command that sets the variable.
+fn own_filter(command: &[String]) -> Option<&'static str> {
+    let sets_variable =
+        command.iter().any(|word| word.split_once('=').is_some_and(|(name, _)| name == ENV_FILTER));
+    match has_flag(command, FILTER_FLAG) {
+        true => Some(FILTER_FLAG),
+        false => sets_variable.then_some(ENV_FILTER),
+    }
 }
 
 fn output_variables(request: &BenchRequest, directory: &Path) -> Vec<(&'static str, OsString)> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::bench_harness::{Flag, Harness, option};
+use super::bench_harness::{FilterSyntax, Flag, Harness, option};
 use super::command_words::separator_place;
 use super::known_cause::{FlagEffect, OTHER_OUTPUT, effect};
 use super::{BenchOutputError, BenchSamples, Selection, file_stem, strip_ordinal};
@@ -27,6 +27,8 @@ pub const HARNESS: Harness = Harness {
     argument_place: |command| {
         separator_place(command, program_place(command).unwrap_or(command.len()))
     },
+    filter_syntax: FilterSyntax::Text,
+    own_filter: |_| None,
     // hyperfine has no filter.
     filter_arguments: |_, _| Vec::new(),
     select: |command, names| select(command, names).map(Selection::Command),

@@ -13,7 +13,7 @@ use jitterstat::series::Better;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::bench_harness::{BenchMillis, Flag, Harness, option};
+use super::bench_harness::{BenchMillis, FilterSyntax, Flag, Harness, option};
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_OUTPUT, OTHER_PLACE, effect};
 use super::lenient_json::replace_non_finite;
 use super::{
@@ -35,6 +35,8 @@ pub const HARNESS: Harness = Harness {
     output_variables: |_, _| Vec::new(),
     output_arguments,
     argument_place: |command| command.len(),
+    filter_syntax: FilterSyntax::Regex,
+    own_filter: |_| None,
     filter_arguments: |filters, _| filters.to_vec(),
     select: |_, names| Some(Selection::Filter(name_filters(names))),
     read_files: Some(read_run),

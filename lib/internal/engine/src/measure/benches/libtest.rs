@@ -7,7 +7,7 @@ use anstream::adapter::strip_str;
 use files::gate::verdict::UnjudgedReason;
 use jitterstat::series::Better;
 
-use super::bench_harness::{BenchMillis, Harness, flag};
+use super::bench_harness::{BenchMillis, FilterSyntax, Harness, flag};
 use super::bench_samples::Unmeasured;
 use super::command_words::executable_separator_place;
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_OUTPUT, effect};
@@ -28,6 +28,8 @@ pub const HARNESS: Harness = Harness {
     output_variables: |_, _| Vec::new(),
     output_arguments: |_| Vec::new(),
     argument_place: executable_separator_place,
+    filter_syntax: FilterSyntax::Text,
+    own_filter: |_| None,
     filter_arguments: |filters, _| filters.to_vec(),
     select: |_, names| Some(Selection::Filter(name_filters(names))),
     read_files: None,

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use crate::machine::os;
 
-use bench_harness::{BenchMillis, Flag, Harness};
+use bench_harness::{BenchMillis, FilterSyntax, Flag, Harness};
 use bench_samples::{BenchSamples, NumberSamples, join_name, summarize};
 use bench_selection::{Selection, escape_regex, possible_names, strip_ordinal};
 use command_words::{file_stem, has_flag, is_flag, is_program, is_separator};
@@ -211,21 +211,52 @@ impl BenchRequest {
 
     /// Adds the missing arguments and filters, by default those of the request.
     fn add_filtered(&self, command: &[String], filters: Option<Vec<String>>) -> Vec<String> {
-        let place = match is_program(command, "cargo") {
-            // Cargo passes on what follows its separator.
-            true => command.len(),
-            false => (self.format.harness().argument_place)(command),
-        };
-        let (before, after) = command.split_at(place);
+        let (before, after) = command.split_at(self.argument_place(command));
         let is_cargo = is_program(command, "cargo") && !command.iter().any(|word| word == "--");
         let separator = is_cargo.then(|| "--".to_owned());
-        // What follows a separator belongs to the program of the user.
-        let own =
-            if after.first().is_some_and(|word| is_separator(word)) { before } else { command };
+        let own = self.own_words(command);
         let filters =
             filters.unwrap_or_else(|| (self.format.harness().filter_arguments)(&self.filters, own));
         let arguments = [self.missing_arguments(own), filters].concat();
         [before, separator.as_slice(), &arguments, after].concat()
+    }
+
+    fn argument_place(&self, command: &[String]) -> usize {
+        match is_program(command, "cargo") {
+            // Cargo passes on what follows its separator.
+            true => command.len(),
+            false => (self.format.harness().argument_place)(command),
+        }
+    }
+
+    /// Returns the words of a command that the harness reads. What follows a separator belongs to the
+    /// program of the user.
+    fn own_words<'a>(&self, command: &'a [String]) -> &'a [String] {
+        let (before, after) = command.split_at(self.argument_place(command));
+        if after.first().is_some_and(|word| is_separator(word)) { before } else { command }
+    }
+
+    /// Returns the flag of a command with which the harness ignores the filters of a request.
+    pub fn own_filter(&self, command: &[String]) -> Option<&'static str> {
+        (self.format.harness().own_filter)(self.own_words(command))
+    }
+
+    /// Returns whether a filter matches one of the benchmarks that ran. `None` if only the harness can
+    /// say that, in a run with this filter alone.
+    pub fn matches<'a>(
+        &self,
+        filter: &str,
+        mut benches: impl Iterator<Item = &'a str>,
+    ) -> Option<bool> {
+        let is_word = |text: &str| text.chars().all(|c| c.is_alphanumeric() || c == '_');
+        match self.format.harness().filter_syntax {
+            FilterSyntax::Text => Some(benches.any(|name| name.contains(filter))),
+            FilterSyntax::Regex if is_word(filter) => {
+                Some(benches.any(|name| name.contains(filter)))
+            }
+            // The benchmarks are those that it selected.
+            _ => (self.filters == [filter]).then(|| benches.next().is_some()),
+        }
     }
 
     fn missing_arguments(&self, command: &[String]) -> Vec<String> {
@@ -448,6 +479,44 @@ mod tests {
         let memory = BenchRequest { numbers: vec!["allocs/op".to_owned()], ..request(Go, &[]) };
         let expected = format!("./b {SHORT_GO} -test.benchmem -test.bench=.");
         assert_eq!(memory.add_arguments(&words("./b")).join(" "), expected);
+    }
+
+    #[test]
+    fn filters_of_commands_are_found() {
+        use BenchFormat::{Criterion, Go, GoogleBenchmark, PytestBenchmark};
+        for (format, command, expected) in [
+            (Go, "go test -bench Sort ./x", Some("-test.bench")),
+            (Go, "./x.test -test.bench=.", Some("-test.bench")),
+            (Go, "go test ./x -args -bench 3", None),
+            (GoogleBenchmark, "./b --benchmark_filter=x", Some("--benchmark_filter")),
+            (GoogleBenchmark, "env BENCHMARK_FILTER=x ./b", Some("BENCHMARK_FILTER")),
+            (GoogleBenchmark, "./b --benchmark_color=false", None),
+            (PytestBenchmark, "timeout -k 5 60 python -m pytest", None),
+            (PytestBenchmark, "python -m pytest b -k sort", Some("-k")),
+            (PytestBenchmark, "pytest -ksort", Some("-k")),
+            (Criterion, "./b --bench sort", None),
+        ] {
+            let found = request(format, &["x"]).own_filter(&words(command));
+            assert_eq!(found, expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn filters_match_names() {
+        use BenchFormat::{Criterion, Libtest, PytestBenchmark};
+        for (format, filters, filter, expected) in [
+            (Libtest, &["a.b", "c"][..], "a.b", Some(true)),
+            (Libtest, &["a.b", "c"], "c", Some(false)),
+            (Criterion, &["sort", "x"], "sort", Some(true)),
+            (Criterion, &["sort", "x"], "x", Some(false)),
+            (Criterion, &["sort", "^x"], "^x", None),
+            (Criterion, &["^x"], "^x", Some(true)),
+            (PytestBenchmark, &["sort", "x"], "sort", None),
+        ] {
+            let names = ["sort/a.b"].into_iter();
+            let found = request(format, filters).matches(filter, names);
+            assert_eq!(found, expected, "{format}: {filter}");
+        }
     }
 
     #[test]

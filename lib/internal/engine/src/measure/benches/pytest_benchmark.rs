@@ -12,7 +12,7 @@ use jitterstat::series::Better;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::bench_harness::Harness;
+use super::bench_harness::{FilterSyntax, Harness};
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_PLACE, effect};
 use super::lenient_json::replace_non_finite;
 use super::{
@@ -36,6 +36,8 @@ pub const HARNESS: Harness = Harness {
     output_variables,
     output_arguments: |_| Vec::new(),
     argument_place: |command| command.len(),
+    filter_syntax: FilterSyntax::Expression,
+    own_filter,
     filter_arguments: |_, _| Vec::new(),
     select: |_, names| name_option(names).map(|option| Selection::Filter(vec![option])),
     read_files: Some(read_run),
@@ -77,6 +79,18 @@ const NS_PER_SECOND: f64 = 1e9;
 /// Outcomes of tests that the last line of pytest counts.
 const OUTCOMES: [&str; 7] =
     ["passed", "failed", "skipped", "xfailed", "xpassed", "error", "errors"];
+
+/// The last `-k` of the command or, without one, of the user's variable replaces all others. A `-k` in
+/// front of pytest belongs to a program that starts it, such as `timeout`.
+fn own_filter(command: &[String]) -> Option<&'static str> {
+    let place = command.iter().position(|word| word.contains("pytest")).unwrap_or(0);
+    let is_filter = |word: &String| word.starts_with("-k");
+    let variable = env::var(ENV_OPTIONS).ok().and_then(|options| shlex::split(&options));
+    if command[place..].iter().any(is_filter) {
+        return Some("-k");
+    }
+    variable.is_some_and(|options| options.iter().any(is_filter)).then_some("-k in PYTEST_ADDOPTS")
+}
 
 fn output_variables(request: &BenchRequest, directory: &Path) -> Vec<(&'static str, OsString)> {
     let path = |name: &str| directory.join(name).to_string_lossy().into_owned();
