@@ -11,7 +11,7 @@ use jitterstat::series::{Better, Metric};
 use crate::machine::os::{self, Instructions, TreeUsage};
 use crate::measure::benches::{
     self, BenchFormat, BenchNumber, BenchOutput, BenchOutputError, BenchRequest, BenchResult,
-    CriterionServer, KnownCause,
+    CriterionServer, CriterionTalk, KnownCause,
 };
 use crate::measure::child::{self, CompletedRun, ProgramFault, RunFailure, RunRequest, RunStep};
 use crate::measure::metric_error::{CountUnavailable, MetricError};
@@ -145,13 +145,19 @@ fn run_benches(
     let run = child::run_benches(program, request, benches, server.as_ref(), stop);
     let talk = server.map(CriterionServer::stop);
     let find_cause = |written: &str| KnownCause::find(benches.format, program.words(), written);
+    let with_cause = |error| ProgramFault::Benches { error, cause: find_cause("") };
+    // A program whose connection was closed because of an error can fail for this reason.
+    if let (Err(RunFailure::Failed { .. }), Some(Err(error))) =
+        (&run, talk.as_ref().map(CriterionTalk::check))
+    {
+        return Err(RunFailure::new(program, with_cause(error)));
+    }
     let run = run.map_err(|failure| failure.with_cause(find_cause))?;
     let output = BenchOutput { directory: run.directory(), criterion_talk: talk.as_ref() };
     let read = benches.read(&output).and_then(|read| match read.is_empty() {
         true => Err(BenchOutputError::NoBench(benches.format)),
         false => Ok(read),
     });
-    let with_cause = |error| ProgramFault::Benches { error, cause: find_cause("") };
     let benches = read.map_err(|error| RunFailure::new(program, with_cause(error)))?;
     Ok(BenchRun { run, benches })
 }

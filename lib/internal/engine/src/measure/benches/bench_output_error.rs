@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::bench_samples::{MAX_BENCHES, MAX_NAME_BYTES};
 use super::cbor::CborError;
+use super::criterion_server::MAX_CONNECTIONS;
 use super::{BenchFormat, MAX_OUTPUT_BYTES};
 
 /// An output that is not one of the harness, or that contains no usable benchmarks.
@@ -41,6 +42,8 @@ pub enum BenchOutputError {
     CriterionMessage(#[source] CborError),
     #[error("the connection of Criterion cannot be served: {0}")]
     CriterionConnection(#[source] Arc<io::Error>),
+    #[error("it opened more than {MAX_CONNECTIONS} connections to the gate at once")]
+    TooManyConnections,
     #[error("it ran no benchmark: expected {}", .0.expected_output())]
     NoBench(BenchFormat),
     #[error("its standard output is not the JSON of hyperfine: {0}")]

@@ -3,6 +3,10 @@
 //! Criterion connects to a port of localhost if `CARGO_CRITERION_PORT` names one, as it does under
 //! cargo-criterion. It then sends every benchmark with its samples, and writes no file. It also
 //! converts values to the unit of its measurement. Criterion 0.3.3 was the first version to connect.
+//!
+//! Every program on the machine can connect to the port. On Linux, only connections of the user of
+//! this process are served. A program that runs as another user writes its files instead, as it does
+//! if it cannot connect.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -12,9 +16,9 @@ use std::thread::JoinHandle;
 
 use serde::Deserialize;
 
-use super::BenchOutputError;
 use super::bench_samples::MAX_BENCHES;
 use super::cbor;
+use super::{BenchOutputError, MAX_OUTPUT_BYTES};
 
 /// Variable with the port to which Criterion connects.
 pub const ENV_PORT: &str = "CARGO_CRITERION_PORT";
@@ -24,8 +28,8 @@ const RUNNER_HELLO: &[u8] = b"cargo-criterion\x01\x00\x00";
 const CRITERION_NAME: &[u8] = b"Criterion";
 /// Length of the answer: the name, three bytes of version, the version and format of the protocol.
 const HELLO_LENGTH: usize = 16;
-/// Maximum size of a message.
-const MAX_MESSAGE_BYTES: u32 = 64 << 20;
+/// Maximum number of connections that are open at once.
+pub(super) const MAX_CONNECTIONS: usize = 64;
 /// Maximum size that is reserved for a message before it arrives.
 const RESERVED_BYTES: u32 = 64 << 10;
 /// The message after which Criterion continues.
@@ -54,7 +58,7 @@ impl CriterionTalk {
         self.version.is_some()
     }
 
-    pub(super) fn check(&self) -> Result<(), BenchOutputError> {
+    pub(in crate::measure) fn check(&self) -> Result<(), BenchOutputError> {
         self.error.clone().map_or(Ok(()), Err)
     }
 }
@@ -128,11 +132,19 @@ struct Shared {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
     talk: CriterionTalk,
+    /// Size of the messages that can still be received in this run.
+    remaining_bytes: u64,
     /// Open connections, with the threads that serve them.
     connections: Vec<Connection>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let talk = CriterionTalk::default();
+        Self { talk, remaining_bytes: MAX_OUTPUT_BYTES, connections: Vec::new() }
+    }
 }
 
 struct Connection {
@@ -153,12 +165,18 @@ impl CriterionServer {
     ///
     /// Returns an error if there is no port or thread for it.
     pub fn start() -> io::Result<Self> {
+        Self::start_with_check(is_own_connection)
+    }
+
+    /// Starts a server for the connections that `is_accepted` selects.
+    fn start_with_check(is_accepted: fn(&TcpStream) -> bool) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
         let shared = Arc::new(Shared::default());
         let accepting = Arc::clone(&shared);
         let thread = std::thread::Builder::new();
-        let listener = thread.spawn(move || accept_connections(&listener, &accepting))?;
+        let listener =
+            thread.spawn(move || accept_connections(&listener, &accepting, is_accepted))?;
         Ok(Self { port, shared, listener: Some(listener) })
     }
 
@@ -195,23 +213,89 @@ impl Drop for CriterionServer {
     }
 }
 
-fn accept_connections(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept_connections(
+    listener: &TcpListener,
+    shared: &Arc<Shared>,
+    is_accepted: fn(&TcpStream) -> bool,
+) {
     while let Ok((stream, _)) = listener.accept() {
         if shared.is_stopped.load(Ordering::SeqCst) {
             return;
         }
-        let serving = Arc::clone(shared);
-        let served = stream.try_clone().and_then(|stream| {
-            let serve = move || serve(stream, &serving);
-            std::thread::Builder::new().spawn(serve)
-        });
-        match served {
-            Ok(server) => shared.state().connections.push(Connection { stream, server }),
-            Err(error) => {
-                record_error(shared, BenchOutputError::CriterionConnection(Arc::new(error)))
-            }
+        // Another user must not be able to end the run, so this is no error.
+        if !is_accepted(&stream) {
+            continue;
+        }
+        match serve_in_thread(stream, shared) {
+            Ok(connection) => shared.state().connections.push(connection),
+            Err(error) => record_error(shared, error),
         }
     }
+}
+
+fn serve_in_thread(
+    stream: TcpStream,
+    shared: &Arc<Shared>,
+) -> Result<Connection, BenchOutputError> {
+    let mut state = shared.state();
+    state.connections.retain(|connection| !connection.server.is_finished());
+    if state.connections.len() >= MAX_CONNECTIONS {
+        return Err(BenchOutputError::TooManyConnections);
+    }
+    drop(state);
+    let serving = Arc::clone(shared);
+    let served = stream.try_clone().and_then(|stream| {
+        let serve = move || serve(stream, &serving);
+        std::thread::Builder::new().spawn(serve)
+    });
+    let server = served.map_err(|e| BenchOutputError::CriterionConnection(Arc::new(e)))?;
+    Ok(Connection { stream, server })
+}
+
+/// Returns whether the other end of a connection belongs to the user of this process. It does if
+/// the table of connections cannot be read.
+#[cfg(target_os = "linux")]
+fn is_own_connection(stream: &TcpStream) -> bool {
+    use crate::machine::os::effective_user;
+    /// The kernel can leave out a connection of a table that changes while it is read.
+    const ATTEMPTS: usize = 3;
+    let (Ok(address), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) else { return false };
+    for _ in 0..ATTEMPTS {
+        let Ok(table) = std::fs::read_to_string("/proc/self/net/tcp") else { return true };
+        if let Some(user) = find_user(&table, peer, address) {
+            return user == effective_user();
+        }
+    }
+    false
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_own_connection(_: &TcpStream) -> bool {
+    true
+}
+
+/// Finds the user of the socket at `address` that is connected to `peer` in the table
+/// `/proc/net/tcp`. A socket that its process has closed has no user: the table states 0, as for
+/// root.
+#[cfg(target_os = "linux")]
+fn find_user(
+    table: &str,
+    address: std::net::SocketAddr,
+    peer: std::net::SocketAddr,
+) -> Option<u32> {
+    const ESTABLISHED: &str = "01";
+    let [address, peer] = [address, peer].map(|address| match address {
+        std::net::SocketAddr::V4(v4) => {
+            format!("{:08X}:{:04X}", u32::from_ne_bytes(v4.ip().octets()), v4.port())
+        }
+        std::net::SocketAddr::V6(_) => String::new(),
+    });
+    table.lines().find_map(|line| {
+        let mut cells = line.split_ascii_whitespace().skip(1);
+        let connection = [cells.next()?, cells.next()?, cells.next()?];
+        let user = cells.nth(3)?.parse().ok()?;
+        (connection == [address.as_str(), peer.as_str(), ESTABLISHED]).then_some(user)
+    })
 }
 
 fn record_error(shared: &Shared, error: BenchOutputError) {
@@ -275,7 +359,11 @@ impl Conversation<'_> {
                     let samples = values_per_iteration(&iters, &times)?;
                     let bench = self.scale(id, &samples)?;
                     self.send(CONTINUE)?;
-                    self.shared.state().talk.completed.push(bench);
+                    let mut state = self.shared.state();
+                    state.talk.completed.push(bench);
+                    if state.talk.completed.len() > MAX_BENCHES {
+                        return Err(BenchOutputError::TooManyBenches.into());
+                    }
                 }
                 Some(Message::FinishedBenchmarkGroup {}) => self.send(CONTINUE)?,
                 Some(Message::ScaledValues { .. }) | None => {}
@@ -307,16 +395,22 @@ impl Conversation<'_> {
         self.stream.write_all(&[&length.to_be_bytes(), message].concat())
     }
 
+    /// Reserves the size of a message and of its length, which counts for the run even if the
+    /// message does not arrive.
+    fn reserve(&self, length: u64) -> Result<(), BenchOutputError> {
+        let mut state = self.shared.state();
+        let remaining = state.remaining_bytes.checked_sub(length + size_of::<u32>() as u64);
+        let large = || BenchOutputError::LargeFile { file: "the messages of Criterion".to_owned() };
+        state.remaining_bytes = remaining.ok_or_else(large)?;
+        Ok(())
+    }
+
     fn receive(&mut self) -> Result<Option<Message>, ConversationError> {
         let mut length = [0; 4];
         self.stream.read_exact(&mut length)?;
         acknowledge(&self.stream);
         let length = u32::from_be_bytes(length);
-        if length > MAX_MESSAGE_BYTES {
-            return Err(
-                BenchOutputError::LargeFile { file: "a message of Criterion".to_owned() }.into()
-            );
-        }
+        self.reserve(length.into())?;
         let mut message = Vec::with_capacity(length.min(RESERVED_BYTES) as usize);
         (&self.stream).take(length.into()).read_to_end(&mut message)?;
         if message.len() as u64 != u64::from(length) {
@@ -482,6 +576,91 @@ mod tests {
             let error = criterion::from_talk(&talk).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    /// Waits until the server closes the connection, and returns the error that it found.
+    fn error_after_close(server: CriterionServer, mut client: Client) -> String {
+        assert_eq!(client.0.read(&mut [0]).unwrap(), 0);
+        criterion::from_talk(&server.stop()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn total_of_messages_is_limited() {
+        let server = CriterionServer::start().unwrap();
+        let mut client = Client::connect(&server, 8);
+        let message = json!({ "FinishedBenchmarkGroup": { "group": "g" } });
+        let bytes = encode(&message).len() as u64 + 4;
+        server.shared.state().remaining_bytes = 2 * bytes;
+        for _ in 0..2 {
+            client.send(&message);
+            assert_eq!(client.receive(), json!("Continue"));
+        }
+        client.send(&message);
+        let error = error_after_close(server, client);
+        assert!(error.contains("more than 64 MiB"), "{error}");
+    }
+
+    #[test]
+    fn number_of_completed_is_limited() {
+        let server = CriterionServer::start().unwrap();
+        let mut client = Client::connect(&server, 8);
+        let id = json!({ "group_id": "g", "function_id": null, "value_str": null });
+        let bench = CompletedBench {
+            id: serde_json::from_value(id.clone()).unwrap(),
+            unit: String::new(),
+            samples: Vec::new(),
+        };
+        server.shared.state().talk.completed = vec![bench; MAX_BENCHES];
+        let samples = json!([1.0]);
+        let complete = json!({ "id": id, "iters": samples, "times": samples });
+        client.send(&json!({ "MeasurementComplete": complete }));
+        client.receive();
+        client.send(&json!({ "ScaledValues": { "scaled_values": samples, "unit": "ns" } }));
+        assert_eq!(client.receive(), json!("Continue"));
+        let error = error_after_close(server, client);
+        assert!(error.contains("more than 10000 benchmarks"), "{error}");
+    }
+
+    #[test]
+    fn number_of_connections_is_limited() {
+        let server = CriterionServer::start().unwrap();
+        let clients: Vec<Client> =
+            (0..MAX_CONNECTIONS).map(|_| Client::connect(&server, 8)).collect();
+        let mut refused = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).unwrap();
+        assert_eq!(refused.read(&mut [0]).unwrap(), 0);
+        drop(clients);
+        let error = criterion::from_talk(&server.stop()).unwrap_err().to_string();
+        assert!(error.contains("more than 64 connections"), "{error}");
+    }
+
+    #[test]
+    fn foreign_connections_are_dropped_silently() {
+        let server = CriterionServer::start_with_check(|_| false).unwrap();
+        let mut foreign = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).unwrap();
+        assert_eq!(foreign.read(&mut [0]).unwrap(), 0, "it is closed without a greeting");
+        let talk = server.stop();
+        assert_eq!((talk.version, talk.check().is_ok()), (None, true));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn user_of_connection_is_found() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let (address, peer) = (client.local_addr().unwrap(), stream.local_addr().unwrap());
+        assert!(is_own_connection(&stream));
+        let table = |state: &str, user: u32| {
+            let hex = |port: u16| format!("{:08X}:{port:04X}", u32::from_ne_bytes([127, 0, 0, 1]));
+            let (address, peer) = (hex(address.port()), hex(peer.port()));
+            format!(
+                "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
+                 \x20  0: {peer} {address} 01 00000000:00000000 00:00000000 00000000     0        0 7 1 0 20 4 30 10 -1\n\
+                 \x20  1: {address} {peer} {state} 00000000:00000000 00:00000000 00000000 {user}        0 8 1 0 20 4 30 10 -1\n"
+            )
+        };
+        assert_eq!(find_user(&table("01", 65534), address, peer), Some(65534));
+        assert_eq!(find_user(&table("04", 0), address, peer), None, "its process has closed it");
     }
 
     #[test]
