@@ -1,7 +1,7 @@
 //! `osjitter merge`: merges several reports or files of bins into one, without loss, and names
 //! outliers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use cli::exit::{Error, ExitStatus, Result, usage};
@@ -50,7 +50,8 @@ const MAX_NAMED_OUTLIERS: usize = 10;
 /// Merges the files, names outliers on standard error, and writes the result.
 pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
     if let Some(destination) = args.destination() {
-        destination.check_inputs(args.files.iter().map(PathBuf::as_path))?;
+        let files: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+        fleet::check_output(&files, destination)?;
     }
     if args.files.iter().any(|file| fleet::is_bins_path(file)) {
         return merge_bins(args);

@@ -22,6 +22,7 @@ use files::file::File as _;
 use files::gate::verdict::Verdict;
 use interop::detect::detect;
 use interop::file_format::FileFormat;
+use interop::fleet;
 use jitterstat::gate::Sides;
 use render::formats::{Format, make};
 use render::report::settings;
@@ -36,7 +37,7 @@ pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
     let (a, b) = (NamedSide::read(&args.a)?, NamedSide::read(&args.b)?);
     let destination = Destination::from_flags(args.out.as_deref(), args.force);
     if let Some(destination) = destination {
-        destination.check_inputs([a.file(), b.file()])?;
+        fleet::check_output(&[a.file(), b.file()], destination)?;
     }
     let comparison = match (&a, &b) {
         (NamedSide::Run(a), NamedSide::Run(b)) => compare_runs(a, b, args.force)?,

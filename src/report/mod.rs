@@ -5,7 +5,7 @@ pub mod args;
 pub mod runs;
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::doctor;
 use crate::doctor::file::Checkup;
@@ -122,7 +122,8 @@ fn render_fleet(args: &ReportArgs) -> Result<Rendering> {
 fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
     let out = Destination::from_flags(args.out.as_deref(), args.force);
     if let Some(out) = out {
-        out.check_inputs(args.files.iter().map(PathBuf::as_path))?;
+        let files: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+        fleet::check_output(&files, out)?;
     }
     match (rendering, out) {
         (Rendering::Bins(intervals), _) => pair::deliver(&intervals, out)?,

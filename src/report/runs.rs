@@ -1,5 +1,7 @@
 //! Renders reports of runs, measured or imported, in all formats.
 
+use std::collections::HashSet;
+
 use clap::Args;
 use cli::exit::{Error, Result, usage};
 use cli::terminal;
@@ -127,6 +129,17 @@ fn missing_values(report: &Report) -> Vec<String> {
     missing
 }
 
+/// Checks that no interval occurs twice, since a reader of the file would refuse it.
+fn check_unique(intervals: &[Interval]) -> Result<()> {
+    let mut keys = HashSet::new();
+    match intervals.iter().find(|interval| !keys.insert(&interval.key)) {
+        Some(Interval { key, .. }) => Err(usage!(
+            "{key} occurs in several reports: give each report once, or write a file for each with its own --host or --label"
+        )),
+        None => Ok(()),
+    }
+}
+
 impl Runs {
     /// Checks that the options apply to the format.
     ///
@@ -249,6 +262,7 @@ impl Runs {
             let measured = bins::intervals_from_report(report, host, &labels, binning);
             intervals.extend(measured.map_err(|e| usage!("{e}"))?);
         }
+        check_unique(&intervals)?;
         Ok(intervals)
     }
 

@@ -175,6 +175,69 @@ fn sums_state_missing_bins() {
 }
 
 #[test]
+fn twins_with_two_endings_are_refused() {
+    let (plain, packed) = (write_bins("a", "a.bins.csv"), write_bins("a", "a.bins.csv.gz"));
+    for name in ["a.bins.csv.gz", "a.intervals.csv.gz"] {
+        std::fs::rename(packed.path(name), plain.path(name)).unwrap();
+    }
+    let files = [plain.path("a.bins.csv"), plain.path("a.bins.csv.gz")];
+    assert_rejected(&[plain.directory()], &["give each interval once"]);
+    assert_rejected(&[&files[0], &files[1]], &["give each interval once"]);
+    // One of them has its own intervals, whatever is next to it.
+    std::fs::remove_file(plain.path("a.intervals.csv.gz")).unwrap();
+    let warnings = |file: &Path| as_json(&[file])["warnings"].to_string();
+    assert!(!warnings(&files[0]).contains("import-bins-alone"));
+    assert!(warnings(&files[1]).contains("import-bins-alone"));
+    // The two that remain are a pair.
+    std::fs::remove_file(&files[0]).unwrap();
+    assert!(!warnings(&files[1]).contains("import-bins-alone"));
+    assert!(!warnings(&plain.path("a.intervals.csv")).contains("import-bins-alone"));
+    assert!(!warnings(plain.directory()).contains("import-bins-alone"));
+}
+
+#[test]
+fn sums_never_replace_their_inputs() {
+    let bins = write_bins("a", "a.bins.csv");
+    std::fs::create_dir(bins.path("day")).unwrap();
+    for name in ["a.bins.csv", "a.intervals.csv"] {
+        std::fs::rename(bins.path(name), bins.path("day").join(name)).unwrap();
+    }
+    let intervals = bins.path("day/a.intervals.csv");
+    let before = std::fs::read(&intervals).unwrap();
+    let commands = [&["merge"][..], &["report", "--format", "bins"]];
+    for input in [bins.directory(), &intervals] {
+        for command in commands {
+            let to = ["--force", "--out"];
+            let ran = Osjitter::new(command).args([input]).args(to);
+            let refused = ran.args([bins.path("day/a.bins.csv")]).run().exits(2);
+            assert!(refused.stderr.contains("it is an input"), "{}", refused.stderr);
+        }
+    }
+    for place in ["sum.bins.csv", "day/sum.bins.csv.gz"] {
+        for command in commands {
+            let ran = Osjitter::new(command).args([bins.directory()]).args(["--out"]);
+            let refused = ran.args([bins.path(place)]).run().exits(2);
+            let says = "its directory is an input";
+            assert!(refused.stderr.contains(says), "{}", refused.stderr);
+            assert!(!bins.path(place).exists());
+        }
+    }
+    assert_eq!(std::fs::read(&intervals).unwrap(), before);
+    // A sum of named files can be next to them.
+    let named =
+        [Path::new("merge"), &intervals, Path::new("--out"), &bins.path("day/sum.bins.csv")];
+    Osjitter::new(named).run().exits(0);
+}
+
+#[test]
+fn bins_of_equal_reports_are_refused() {
+    let twice = [Path::new("report"), &fixture(), &fixture()];
+    let refused = Osjitter::new(twice).args(["--format", "bins"]).out("x.bins.csv").run().exits(2);
+    assert!(refused.stderr.contains("give each report once"), "{}", refused.stderr);
+    assert!(!refused.path("x.bins.csv").exists());
+}
+
+#[test]
 fn conversions_refuse_missing_values() {
     let (cut, whole) = (write_bins("a", "a.bins.csv"), write_bins("b", "b.bins.csv"));
     std::fs::remove_file(cut.path("a.bins.csv")).unwrap();

@@ -14,8 +14,8 @@ use crate::pair::split_path;
 /// The files of bins below a directory.
 #[derive(Debug, Default)]
 pub struct FoundFiles {
-    /// Paths of pairs, without kind and ending.
-    pub pairs: BTreeSet<PathBuf>,
+    /// The files of bins and intervals.
+    pub files: BTreeSet<PathBuf>,
     /// Whether other files or directories had been found before.
     pub has_known_files: bool,
     /// Files, and targets of links, that cannot be read.
@@ -56,6 +56,11 @@ impl BinsSearch {
         }
     }
 
+    /// Whether a directory was listed, or a file found.
+    pub fn has_found(&self, path: &Path) -> bool {
+        file_io::identity(path).is_ok_and(|identity| self.seen.contains(&identity))
+    }
+
     fn list(&mut self, directory: &Path) -> Result<()> {
         let read_error = |e: std::io::Error| Error::unreadable(directory, &e);
         for entry in std::fs::read_dir(directory).map_err(read_error)? {
@@ -80,14 +85,16 @@ impl BinsSearch {
                 return;
             }
         };
-        let pair = split_path(&path).filter(|_| meta.is_file()).map(|(pair, ..)| pair);
-        if pair.is_none() && !meta.is_dir() {
+        let is_file = meta.is_file() && split_path(&path).is_some();
+        if !is_file && !meta.is_dir() {
             return;
         }
-        match pair {
-            _ if !self.seen.insert(identity) => self.found.has_known_files = true,
-            Some(pair) => _ = self.found.pairs.insert(pair),
-            None => self.directories.push(path),
+        if !self.seen.insert(identity) {
+            self.found.has_known_files = true;
+        } else if is_file {
+            self.found.files.insert(path);
+        } else {
+            self.directories.push(path);
         }
     }
 }
@@ -120,14 +127,17 @@ mod tests {
         symlink("gone", home.path().join("broken")).unwrap();
         let mut search = BinsSearch::default();
         let found = search.find(home.path()).unwrap();
-        let relative = |pair: &PathBuf| pair.strip_prefix(home.path()).unwrap().to_owned();
-        let mut pairs: Vec<PathBuf> = found.pairs.iter().map(relative).collect();
-        let linked = pairs.pop().unwrap();
-        assert_eq!(pairs, [Path::new("a/b/file"), Path::new("a/b/own")]);
-        assert!(linked.ends_with("linked"), "one of the two links: {linked:?}");
+        let relative = |file: &PathBuf| file.strip_prefix(home.path()).unwrap().to_owned();
+        let mut files: Vec<PathBuf> = found.files.iter().map(relative).collect();
+        let linked = files.pop().unwrap();
+        let own = ["a/b/file.bins.csv.gz", "a/b/own.bins.csv", "a/b/own.intervals.csv"];
+        assert_eq!(files, own.map(Path::new));
+        assert!(linked.ends_with("linked.bins.csv"), "one of the two links: {linked:?}");
+        assert!(search.has_found(&log) && search.has_found(home.path()));
+        assert!(!search.has_found(elsewhere.path()));
         assert_eq!(found.unreadable.len(), 1);
         assert!(found.unreadable[0].path.ends_with("broken"), "{:?}", found.unreadable);
         let again = search.find(&log).unwrap();
-        assert!(again.pairs.is_empty() && again.has_known_files, "{again:?}");
+        assert!(again.files.is_empty() && again.has_known_files, "{again:?}");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cli::exit::{self, usage};
 use cli::file_io;
-use cli::file_io::TextReader;
+use cli::file_io::{Destination, TextReader};
 use cli::units;
 use cli::words::pluralize;
 use files::bins::{
@@ -22,7 +22,7 @@ use crate::import_error::{DamagedFile, ImportReason, Result};
 use crate::imported::{
     ImportedReport, check_count, clock, no_cost, subject, unknown_host, warning,
 };
-use crate::pair::{BINS, ENDINGS, INTERVALS, file_path, split_path};
+use crate::pair::{BINS, ENDINGS, INTERVALS, file_path, output_files, split_path};
 
 /// Code of the warning of a report that lacks files of bins.
 pub const DAMAGE_WARNING: &str = "import-bins-damaged";
@@ -35,7 +35,7 @@ const WITHOUT_BINS: &str = "without-bins";
 /// Maximum number of hosts whose medians are ranked.
 const MAX_RANKED: usize = 10_000;
 
-/// The pairs by their path, without kind and ending.
+/// The pairs by the path of their first file.
 type Pairs = BTreeMap<PathBuf, PairFiles>;
 
 /// The existing files of a pair.
@@ -47,19 +47,29 @@ struct PairFiles {
 }
 
 impl PairFiles {
-    fn find(pair: &Path) -> Self {
-        let (bins, intervals) = (find_file(pair, BINS), find_file(pair, INTERVALS));
-        Self { bins, intervals, is_found: false }
+    /// Finds the pair of a file; `None` if it is not named like one of a pair.
+    fn find(file: &Path) -> Option<Self> {
+        let (pair, kind, ending) = split_path(file)?;
+        let (own, other) = (Some(file.to_path_buf()), find_other_file(&pair, kind, ending));
+        let (bins, intervals) = if kind == BINS { (own, other) } else { (other, own) };
+        Some(Self { bins, intervals, is_found: false })
     }
 
-    /// Returns the name that messages show.
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        [&self.bins, &self.intervals].into_iter().flatten().map(PathBuf::as_path)
+    }
+
+    /// Returns the first file, which messages name.
+    fn first(&self) -> &Path {
+        self.paths().next().unwrap_or(Path::new(""))
+    }
+
     fn name(&self) -> String {
-        let path = self.bins.as_ref().or(self.intervals.as_ref());
-        path.map_or(String::new(), |path| path.display().to_string())
+        self.first().display().to_string()
     }
 
     fn is_any_gone(&self) -> bool {
-        [&self.bins, &self.intervals].into_iter().flatten().any(|path| !path.exists())
+        self.paths().any(|path| !path.exists())
     }
 
     fn read(&self) -> exit::Result<Vec<Interval>> {
@@ -120,6 +130,30 @@ pub fn is_bins_path(path: &Path) -> bool {
     split_path(path).is_some() || (path.is_dir() && !file_io::resolve(path).is_file())
 }
 
+/// Checks that a result replaces no input: a file that is given or found in a directory. A file of
+/// bins must not be written into a directory that is searched, because the next sum of this
+/// directory would count everything twice.
+///
+/// # Errors
+/// Returns an error that names the file.
+pub fn check_output(paths: &[&Path], out: Destination<'_>) -> exit::Result<()> {
+    out.check_inputs(paths.iter().copied())?;
+    let bins: Vec<&Path> = paths.iter().copied().filter(|path| is_bins_path(path)).collect();
+    if bins.is_empty() || out.is_stdout() {
+        return Ok(());
+    }
+    let FoundPairs { pairs, search } = find_pairs(&bins, &mut DamagedFiles::default())?;
+    file_io::check_inputs(&output_files(out.path), pairs.values().flat_map(PairFiles::paths))?;
+    let directory = out.path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    if split_path(out.path).is_some() && search.has_found(directory.unwrap_or(Path::new("."))) {
+        return Err(usage!(
+            "cannot write to {}: its directory is an input, whose next sum would count everything twice; choose another directory; nothing was written",
+            out.path.display()
+        ));
+    }
+    Ok(())
+}
+
 impl Fleet {
     /// Reads files and directories, including those to which links lead. A file that is given twice
     /// is read once, and other files in a directory are ignored.
@@ -129,8 +163,8 @@ impl Fleet {
     /// an interval occurs twice. Damaged files in a directory are left out and reported.
     pub fn read<P: AsRef<Path>>(paths: &[P]) -> exit::Result<Self> {
         let mut sum = Sum::default();
-        let pairs = find_pairs(paths, &mut sum.damaged)?;
-        for files in pairs.values() {
+        let found = find_pairs(paths, &mut sum.damaged)?;
+        for files in found.pairs.values() {
             match files.read() {
                 Ok(intervals) => intervals
                     .iter()
@@ -333,13 +367,19 @@ fn has_early_ticks(interval: &Interval) -> bool {
     interval.rows().next().is_some_and(|(bin, _)| bin.lower < 0)
 }
 
+/// The pairs that paths mean, and the search through the directories among them.
+struct FoundPairs {
+    pairs: Pairs,
+    search: BinsSearch,
+}
+
 /// Finds the pairs that paths mean, each once. Adds what cannot be read to `damaged`.
-fn find_pairs<P: AsRef<Path>>(paths: &[P], damaged: &mut DamagedFiles) -> exit::Result<Pairs> {
+fn find_pairs<P: AsRef<Path>>(paths: &[P], damaged: &mut DamagedFiles) -> exit::Result<FoundPairs> {
     let (mut pairs, mut search) = (Pairs::new(), BinsSearch::default());
     for path in paths.iter().map(AsRef::as_ref) {
         if path.is_dir() {
             let found = search.find(path)?;
-            if found.pairs.is_empty() && !found.has_known_files {
+            if found.files.is_empty() && !found.has_known_files {
                 let broken = found.unreadable.first().map_or(String::new(), |e| format!("; {e}"));
                 return Err(usage!(
                     "{}: contains neither report.json nor *.bins.csv{broken}",
@@ -349,18 +389,15 @@ fn find_pairs<P: AsRef<Path>>(paths: &[P], damaged: &mut DamagedFiles) -> exit::
             for path in found.unreadable {
                 damaged.add(DamagedFile::Unreadable(path));
             }
-            for pair in found.pairs {
-                let files = PairFiles { is_found: true, ..PairFiles::find(&pair) };
-                pairs.entry(pair).or_insert(files);
+            for files in found.files.iter().filter_map(|file| PairFiles::find(file)) {
+                let first = files.first().to_path_buf();
+                pairs.entry(first).or_insert(PairFiles { is_found: true, ..files });
             }
-        } else if let Some((pair, given, _)) = split_path(path) {
-            let mut files = PairFiles::find(&pair);
-            let file = if given == BINS { &mut files.bins } else { &mut files.intervals };
-            *file = Some(path.to_path_buf());
-            pairs.insert(pair, files);
+        } else if let Some(files) = PairFiles::find(path) {
+            pairs.insert(files.first().to_path_buf(), files);
         }
     }
-    Ok(pairs)
+    Ok(FoundPairs { pairs, search })
 }
 
 /// Removes the parts of a key that a table does not show separately: the host and the other labels.
@@ -393,9 +430,24 @@ fn parquet(_: &Path) -> exit::Result<TextReader> {
     Err(exit::Error::usage(crate::import_error::NO_PARQUET))
 }
 
-/// Returns the file of a pair with the first ending that exists.
-fn find_file(pair: &Path, kind: &str) -> Option<PathBuf> {
-    ENDINGS.into_iter().map(|ending| file_path(pair, kind, ending)).find(|path| path.is_file())
+/// Returns the file that forms a pair with the one of this kind and ending: that with the same
+/// ending, or else the only one without a partner if this one is the only one of its kind without.
+fn find_other_file(pair: &Path, kind: &str, ending: &str) -> Option<PathBuf> {
+    let other_kind = if kind == BINS { INTERVALS } else { BINS };
+    let exists = |kind: &str, ending: &str| file_path(pair, kind, ending).is_file();
+    if exists(other_kind, ending) {
+        return Some(file_path(pair, other_kind, ending));
+    }
+    let is_alone =
+        |own: &str, other: &str, ending: &str| exists(own, ending) && !exists(other, ending);
+    let mut rivals = ENDINGS.iter().filter(|rival| **rival != ending);
+    let mut others = ENDINGS.iter().filter(|other| is_alone(other_kind, kind, other));
+    match (others.next(), others.next()) {
+        (Some(only), None) if !rivals.any(|rival| is_alone(kind, other_kind, rival)) => {
+            Some(file_path(pair, other_kind, only))
+        }
+        _ => None,
+    }
 }
 
 #[derive(Default)]

@@ -37,6 +37,15 @@ pub fn file_path(pair: &Path, kind: &str, ending: &str) -> PathBuf {
     name.into()
 }
 
+/// Returns the files that a result replaces: both of a pair, or else the one that `out` names.
+pub fn output_files(out: &Path) -> Vec<PathBuf> {
+    let mut files = vec![out.to_path_buf()];
+    if let Some((pair, BINS, ending)) = split_path(out) {
+        files.push(file_path(&pair, INTERVALS, ending));
+    }
+    files
+}
+
 /// Writes both files, or only the bins to standard output.
 pub fn deliver(intervals: &[Interval], out: Option<Destination<'_>>) -> Result<()> {
     let to_file = out.filter(|out| !out.is_stdout());

@@ -18,7 +18,7 @@ use crate::exit::{Error, Result, strip_temp_path, usage};
 use crate::position::format_position;
 use crate::words::pluralize;
 
-pub use destination::{Destination, write_outputs};
+pub use destination::{Destination, check_inputs, write_outputs};
 pub use output_directory::{OutputDirectory, RESULT_FILES, ResultNames};
 pub use stream::write_stdout;
 pub use temporaries::remove_all as remove_temporaries;
