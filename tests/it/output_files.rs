@@ -181,6 +181,21 @@ fn results_are_replaced_only_by_force() {
     }
 }
 
+#[test]
+fn files_named_gz_are_compressed() {
+    let fixture = "tests/fixtures/report.json";
+    let report = Osjitter::new(["report", fixture, "--format", "csv"]).out("x.csv.gz").run();
+    let report = report.exits(0);
+    let csv = cli::file_io::read_text(&report.path("x.csv.gz")).unwrap();
+    assert!(std::fs::read(report.path("x.csv.gz")).unwrap().starts_with(&[0x1f, 0x8b]));
+    assert_eq!(csv, Osjitter::new(["report", fixture, "--format", "csv"]).run().stdout);
+    let sides = ["#os-interval", "#nanosleep"].map(|id| format!("{fixture}{id}"));
+    let compare = Osjitter::new(["compare", "--force", "--format", "json"]).args(&sides);
+    let compared = compare.out("x.json.gz").run().exits(0);
+    assert!(std::fs::read(compared.path("x.json.gz")).unwrap().starts_with(&[0x1f, 0x8b]));
+    Osjitter::new([Path::new("report"), &compared.path("x.json.gz")]).run().exits(0);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn full_stdout_fails_closed_does_not() {

@@ -1,11 +1,12 @@
 //! The place that a user names for a result, and what is done if another result is there.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::exit::{Error, Result, usage};
 
-use super::{Replacement, STDIO, WriteTarget, resolve, write_next_to};
+use super::{Replacement, STDIO, WriteTarget, compress, resolve, write_next_to};
 
 /// The file or directory that a user names for a result.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +58,7 @@ impl<'a> Destination<'a> {
     pub fn write_measured(&self, bytes: &[u8]) -> Result<PathBuf> {
         match self.write_file(bytes) {
             Err(_) if !self.force && !self.is_stdout() && has_content(self.path) => {
-                let path = write_next_to(self.path, bytes)
+                let path = write_next_to(self.path, &self.encode(bytes)?)
                     .map_err(|e| Error::unwritable(self.path, &e))?;
                 crate::terminal::warning(&format!(
                     "another command wrote its result to {}; this one is in {}",
@@ -70,12 +71,22 @@ impl<'a> Destination<'a> {
         }
     }
 
+    /// Returns the bytes of the file: compressed if its name ends with `.gz`.
+    fn encode<'b>(&self, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>> {
+        if self.path.extension().is_none_or(|ending| ending != "gz") {
+            return Ok(bytes.into());
+        }
+        compress(bytes).map(Cow::Owned).map_err(|e| Error::unwritable(self.path, &e))
+    }
+
     /// Writes a file completely or not at all, unless it would replace one that it must not.
+    /// Compresses it if its name ends with `.gz`.
     pub fn write_file(&self, bytes: &[u8]) -> Result<()> {
         if self.is_stdout() {
             return super::print(bytes);
         }
-        write_outputs(&[(self.path.to_path_buf(), bytes.to_vec())], self.force)
+        let bytes = self.encode(bytes)?.into_owned();
+        write_outputs(&[(self.path.to_path_buf(), bytes)], self.force)
     }
 }
 
@@ -240,6 +251,20 @@ mod tests {
         }
         assert!(paths.contains(&file) && paths.contains(&home.path().join("result-2.json")));
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), RESULTS);
+    }
+
+    #[test]
+    fn files_named_gz_are_compressed() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("result.json.gz");
+        let to = Destination { path: &file, force: false };
+        let second =
+            [to.write_measured(b"{}").unwrap(), to.write_measured(b"{}").unwrap()];
+        assert_eq!(second[1], home.path().join("result-2.json.gz"));
+        for path in second {
+            assert!(std::fs::read(&path).unwrap().starts_with(&[0x1f, 0x8b]), "{path:?}");
+            assert_eq!(super::super::read_text(&path).unwrap(), "{}");
+        }
     }
 
     #[test]

@@ -403,12 +403,17 @@ fn is_stream(meta: &Metadata) -> bool {
     !meta.is_dir()
 }
 
-/// Writes a file next to `path` under the first free name, such as `NAME-2.json`. Returns its path.
+/// Writes a file next to `path` under the first free name, such as `NAME-2.json` or `NAME-2.json.gz`.
+/// Returns its path.
 fn write_next_to(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let write = |to: &mut dyn Write| to.write_all(bytes);
     let mut file = write_temp_file(parent(path), &write, None)?;
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let ending = path.extension().map_or(String::new(), |e| format!(".{}", e.to_string_lossy()));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let packed = if name.ends_with(".gz") { ".gz" } else { "" };
+    let plain = Path::new(name.strip_suffix(packed).unwrap_or_default());
+    let stem = plain.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = plain.extension().map_or(String::new(), |e| format!(".{}", e.to_string_lossy()));
+    let ending = ending + packed;
     for number in 2_u32.. {
         let free = path.with_file_name(format!("{stem}-{number}{ending}"));
         match persist_new(file, &free) {
