@@ -16,7 +16,9 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cli::exit::{self, Error};
+use cli::file_io::TemporaryWorktree;
 use cli::terminal;
+use engine::measure::child::{self, ToolStderr};
 use engine::measure::scratch::ScratchDirectory;
 use engine::program::Program;
 use jitterstat::gate::{Side, Sides};
@@ -214,6 +216,15 @@ impl BenchBuild {
         programs: &mut Sides<Program>,
         stop: &AtomicBool,
     ) -> Result<Sides<BuiltSide>, BuildError> {
+        let built = self.build_sides(programs);
+        // The interrupt has also ended the tools, whose errors mean nothing then.
+        if stop.load(Ordering::Relaxed) { Err(BuildError::Interrupted) } else { built }
+    }
+
+    fn build_sides(
+        &mut self,
+        programs: &mut Sides<Program>,
+    ) -> Result<Sides<BuiltSide>, BuildError> {
         let here = std::env::current_dir().map_err(BuildError::NoCurrentDirectory)?;
         let tree = self.base_tree(&here)?;
         let own_target = workspace(&here)?.target_directory;
@@ -228,10 +239,9 @@ impl BenchBuild {
             None => workspace(&tree)?.target_directory,
         };
         let base_criterion = self.old_criterion(&tree, &base_target, Side::Base)?;
-        let candidate =
-            self.build_tree(&here, None, own_criterion.as_deref(), Side::Candidate, stop)?;
+        let candidate = self.build_tree(&here, None, own_criterion.as_deref(), Side::Candidate)?;
         let base =
-            self.build_tree(&tree, target.as_deref(), base_criterion.as_deref(), Side::Base, stop)?;
+            self.build_tree(&tree, target.as_deref(), base_criterion.as_deref(), Side::Base)?;
         self.check_different(&base, &candidate)?;
         programs.candidate.set_directory(candidate.package.clone());
         programs.base.set_directory(base.package.clone());
@@ -332,7 +342,9 @@ impl BenchBuild {
         if !self.is_criterion {
             return Ok(None);
         }
-        let metadata = cargo(tree).args(["metadata", "--format-version", "1"]).output();
+        let mut command = cargo(tree);
+        command.args(["metadata", "--format-version", "1"]);
+        let metadata = child::run_tool(&mut command, ToolStderr::Captured);
         let metadata = metadata.map_err(BuildError::CargoNotStarted)?.stdout;
         let version = self.names()[side].clone();
         let old_error = |source| BuildError::OldCriterion { version: version.clone(), source };
@@ -353,7 +365,6 @@ impl BenchBuild {
         target: Option<&Path>,
         criterion: Option<&Path>,
         side: Side,
-        stop: &AtomicBool,
     ) -> Result<BuiltBench, BuildError> {
         let version = &self.names()[side];
         terminal::note(self.quiet, &format!("gate: building {} of {version}", self.name));
@@ -378,10 +389,7 @@ impl BenchBuild {
         if let Some(target) = target {
             command.env("CARGO_TARGET_DIR", target);
         }
-        let output = command.stderr(Stdio::inherit()).output();
-        if stop.load(Ordering::Relaxed) {
-            return Err(BuildError::Interrupted);
-        }
+        let output = child::run_tool(&mut command, ToolStderr::Inherited);
         let Output { status, stdout, .. } = output.map_err(BuildError::CargoNotStarted)?;
         if !status.success() {
             let bench = self.name.clone();
@@ -405,7 +413,7 @@ impl BenchBuild {
 /// A command of cargo in a directory.
 fn cargo(directory: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    command.current_dir(directory).stdin(Stdio::null());
+    command.current_dir(directory);
     command
 }
 
@@ -471,7 +479,9 @@ struct Workspace {
 
 /// Returns the workspace of a tree.
 fn workspace(tree: &Path) -> Result<Workspace, BuildError> {
-    let output = cargo(tree).args(["metadata", "--no-deps", "--format-version", "1"]).output();
+    let mut command = cargo(tree);
+    command.args(["metadata", "--no-deps", "--format-version", "1"]);
+    let output = child::run_tool(&mut command, ToolStderr::Captured);
     let Output { status, stdout, stderr } = output.map_err(BuildError::CargoNotStarted)?;
     let tree = tree.to_owned();
     if !status.success() {
@@ -522,6 +532,7 @@ struct Checkout {
     repository: PathBuf,
     /// The directory of the worktree, if it is next to the repository.
     sibling: Option<ScratchDirectory>,
+    _temporary: TemporaryWorktree,
 }
 
 impl Checkout {
@@ -539,7 +550,8 @@ impl Checkout {
         let sibling =
             (!is_inside).then(|| ScratchDirectory::new_beside(&repository).ok()).flatten();
         let path = sibling.as_ref().map_or(other_path, ScratchDirectory::path).to_owned();
-        let checkout = Self { path, repository, sibling };
+        let _temporary = TemporaryWorktree::new(&path);
+        let checkout = Self { path, repository, sibling, _temporary };
         let Self { path, repository, .. } = &checkout;
         let add = ["worktree", "add", "--detach", "--quiet"];
         run_git(git(repository).args(add).arg(path).arg(revision)).map_err(no_revision)?;
@@ -551,7 +563,8 @@ impl Checkout {
         if path.join(".gitmodules").exists() {
             let mut command = git(path);
             command.args(["submodule", "--quiet", "update", "--init", "--recursive"]);
-            run_git(&mut command).map_err(BuildError::SubmodulesFailed)?;
+            // It may ask for a password, which only a process of this group can read.
+            git_output(command.output()).map_err(BuildError::SubmodulesFailed)?;
         }
         Ok(checkout)
     }
@@ -574,7 +587,8 @@ impl Drop for Checkout {
 /// Removes a worktree, also if it is locked.
 fn remove_worktree(repository: &Path, path: &Path) {
     let remove = ["worktree", "remove", "--force", "--force"];
-    let _ = run_git(git(repository).args(remove).arg(path));
+    // Also after an interrupt.
+    let _ = git(repository).args(remove).arg(path).output();
 }
 
 /// Removes the worktrees of killed gates.
@@ -600,7 +614,11 @@ fn git(directory: &Path) -> Command {
 
 /// Runs git, and returns its standard output.
 fn run_git(command: &mut Command) -> Result<String, GitError> {
-    let Output { status, stdout, stderr } = command.output().map_err(GitError::NotStarted)?;
+    git_output(child::run_tool(command, ToolStderr::Captured))
+}
+
+fn git_output(output: io::Result<Output>) -> Result<String, GitError> {
+    let Output { status, stdout, stderr } = output.map_err(GitError::NotStarted)?;
     if status.success() {
         Ok(String::from_utf8_lossy(&stdout).into_owned())
     } else {

@@ -3,13 +3,19 @@
 
 use std::path::Path;
 use std::process::Command;
+#[cfg(target_os = "linux")]
+use std::time::Duration;
 
 use files::gate::verdict::RunsVerdict;
 use jitterstat::gate::decision::{Outcome, Reason};
+#[cfg(target_os = "linux")]
+use rustix::process::Signal;
 
 use super::runs::{COUNTED, ScriptPair, runs};
 use super::{Gate, gate};
 use crate::osjitter::{Osjitter, has_program};
+#[cfg(target_os = "linux")]
+use crate::osjitter::{is_alive, poll_until, read_process_id};
 
 /// Defines a command that writes the files of Criterion for a benchmark with two samples.
 const CRITERION: &str = r#"bench() {
@@ -879,14 +885,17 @@ impl Package {
     }
 
     fn gate(&self, args: &[&str]) -> Gate {
+        Gate::from_ran(self.command(args).run())
+    }
+
+    fn command(&self, args: &[&str]) -> Osjitter {
         let home = self.home.path();
         let bench = ["--bench", "suite", "--max-pairs", "24"];
-        let command = gate(&[&bench, args].concat())
+        gate(&[&bench, args].concat())
             .directory(&home.join("repository/package"))
             .env("CARGO", home.join("cargo"))
             .env("CARGO_LOG", home.join("log"))
-            .env("HOME_OF_TEST", home);
-        Gate::from_ran(command.run())
+            .env("HOME_OF_TEST", home)
     }
 
     fn log(&self) -> String {
@@ -953,6 +962,41 @@ fn worktrees_of_killed_gates_are_removed() {
     package.gate(&["--base", "HEAD"]).exits(1);
     assert_eq!(package.git(&["worktree", "list"]).lines().count(), 1);
     assert!(!Path::new(abandoned).exists());
+}
+
+#[cfg(target_os = "linux")]
+/// A cargo that builds nothing, and waits for a build script instead.
+const WAITING_CARGO: &str = r#"#!/bin/sh
+if [ "$1" = metadata ]; then
+    echo "{\"target_directory\":\"$PWD/target\",\"workspace_root\":\"$PWD\",\"packages\":[]}"
+    exit
+fi
+sleep 600 &
+echo "$!" >"$HOME_OF_TEST/id.new" && mv "$HOME_OF_TEST/id.new" "$HOME_OF_TEST/id"
+wait
+"#;
+
+#[cfg(target_os = "linux")]
+#[test]
+fn interrupts_end_the_whole_build() {
+    for signal in [Signal::TERM, Signal::QUIT] {
+        let Some(package) = Package::new() else { return };
+        let home = package.home.path();
+        std::fs::write(home.join("cargo"), WAITING_CARGO).unwrap();
+        let running = package.command(&["--base", "HEAD"]).start();
+        let id = home.join("id");
+        let build_script = poll_until(|| id.exists().then(|| read_process_id(&id)));
+        assert_eq!(package.git(&["worktree", "list"]).lines().count(), 2);
+        running.signal(signal);
+        running.ends_within(Duration::from_secs(120)).exits(4);
+        poll_until(|| (!is_alive(build_script)).then_some(()));
+        std::fs::remove_file(id).unwrap();
+        assert_eq!(package.git(&["worktree", "list"]).lines().count(), 1, "{signal:?}");
+        let hidden = |entry: std::io::Result<std::fs::DirEntry>| {
+            entry.unwrap().file_name().to_string_lossy().starts_with('.')
+        };
+        assert!(!std::fs::read_dir(home).unwrap().any(hidden), "{signal:?}");
+    }
 }
 
 #[test]

@@ -9,6 +9,11 @@ pub fn record() {
     HAS_COME.store(true, Ordering::Relaxed);
 }
 
+/// Returns the flag that an interrupt sets, for a wait that polls one.
+pub fn flag() -> &'static AtomicBool {
+    &HAS_COME
+}
+
 /// Returns whether an interrupt has come. The flag of a measurement may be set for other reasons.
 pub fn has_come() -> bool {
     HAS_COME.load(Ordering::Relaxed)

@@ -21,7 +21,7 @@ use crate::words::pluralize;
 pub use destination::{Destination, check_inputs, write_outputs};
 pub use output_directory::{OutputDirectory, RESULT_FILES, ResultNames};
 pub use stream::write_stdout;
-pub use temporaries::remove_all as remove_temporaries;
+pub use temporaries::{TemporaryWorktree, remove_all as remove_temporaries};
 pub use text_reader::TextReader;
 
 use temporaries::{OpenTempFile, PersistFailure, TEMP_PREFIX, TEMP_SUFFIX, TempFile};

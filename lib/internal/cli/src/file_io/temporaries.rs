@@ -21,6 +21,8 @@ enum Temporary {
     File(PathBuf),
     /// A directory that is removed with its contents.
     Tree(PathBuf),
+    /// A worktree of git, which is removed with its entry in the repository.
+    Worktree(PathBuf),
     /// A directory that is removed if it is empty.
     EmptyDirectory(PathBuf),
 }
@@ -31,6 +33,7 @@ impl Temporary {
         let _ = match self {
             Self::File(path) => std::fs::remove_file(path),
             Self::Tree(path) => remove_tree(path),
+            Self::Worktree(path) => remove_worktree(path),
             Self::EmptyDirectory(path) => std::fs::remove_dir(path),
         };
     }
@@ -45,6 +48,17 @@ fn remove_tree(path: &Path) -> io::Result<()> {
         }
     }
     removed
+}
+
+fn remove_worktree(path: &Path) -> io::Result<()> {
+    let link = std::fs::read_to_string(path.join(".git")).unwrap_or_default();
+    let entry = link.strip_prefix("gitdir: ").map(|entry| PathBuf::from(entry.trim_end()));
+    // The entry comes last: by it, a later process finds a worktree that could not be removed.
+    remove_tree(path)?;
+    match entry.filter(|entry| entry.parent().is_some_and(|p| p.ends_with("worktrees"))) {
+        Some(entry) => remove_tree(&entry),
+        None => Ok(()),
+    }
 }
 
 /// All temporary files and directories of this process.
@@ -181,6 +195,22 @@ impl From<PersistFailure> for io::Error {
     }
 }
 
+/// A worktree that git creates and removes. [`remove_all`] removes it if git cannot.
+#[derive(Debug)]
+pub struct TemporaryWorktree {
+    _registration: Registration,
+}
+
+impl TemporaryWorktree {
+    /// Adds the path of a worktree to the list, before git creates it.
+    #[must_use]
+    pub fn new(path: &Path) -> Self {
+        let worktree = Temporary::Worktree(path.to_owned());
+        temporaries().push(worktree.clone());
+        Self { _registration: Registration(worktree) }
+    }
+}
+
 /// A directory whose files replace those of another one once they are complete.
 #[derive(Debug)]
 pub struct StagingDirectory {
@@ -231,6 +261,22 @@ mod tests {
         failure.file.persist(&path).unwrap();
         assert!(!is_listed(&listed));
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn worktrees_are_removed_with_entries() {
+        let home = tempfile::tempdir().unwrap();
+        let (entries, tree) = (home.path().join(".git/worktrees"), home.path().join("tree"));
+        for directory in [&entries.join("tree"), &entries.join("other"), &tree] {
+            std::fs::create_dir_all(directory).unwrap();
+        }
+        let link = format!("gitdir: {}\n", entries.join("tree").display());
+        std::fs::write(tree.join(".git"), link).unwrap();
+        let worktree = TemporaryWorktree::new(&tree);
+        assert!(is_listed(&worktree._registration.0));
+        worktree._registration.0.remove();
+        assert!(!tree.exists() && !entries.join("tree").exists());
+        assert!(entries.join("other").exists());
     }
 
     #[test]

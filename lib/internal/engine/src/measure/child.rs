@@ -12,13 +12,14 @@ mod stderr_tail;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::{ChildStderr, Command, Stdio};
+use std::process::{ChildStderr, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use cli::interrupt;
 use cli::printable::to_printable;
 use jitterstat::series;
 
@@ -380,6 +381,47 @@ pub fn run_to_completion(
         true => Ok(()),
         false => Err(RunFailure::new(program, ProgramFault::ExitStatus { status, stderr })),
     }
+}
+
+/// Destination of the standard error of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolStderr {
+    /// The standard error of this process.
+    Inherited,
+    Captured,
+}
+
+/// Runs a tool that prepares a measurement, such as cargo, and returns its output. An interrupt ends
+/// the tool with everything that it started.
+///
+/// # Errors
+///
+/// Returns an error if the tool cannot be started, or is interrupted.
+pub fn run_tool(command: &mut Command, stderr: ToolStderr) -> io::Result<Output> {
+    const STDERR_NAME: &str = "stderr";
+    let prepare = |scratch: &Path| {
+        let mut command = std::mem::replace(command, Command::new(""));
+        command.stdin(Stdio::null()).stdout(File::create(scratch.join(STDOUT_NAME))?);
+        match stderr {
+            ToolStderr::Inherited => command.stderr(Stdio::inherit()),
+            ToolStderr::Captured => command.stderr(File::create(scratch.join(STDERR_NAME))?),
+        };
+        Ok(command)
+    };
+    let StartedRun { run, started, .. } = start_run(prepare)?;
+    let exited = watch_exit(&run.tree)?.exited;
+    let is_complete = receive(&exited, started, Duration::MAX, interrupt::flag()).is_ok();
+    let status = run.end(KILL_TIMEOUT)?.status;
+    if !is_complete {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    let read = |name: &str| std::fs::read(run.scratch_path.join(name));
+    let stdout = read(STDOUT_NAME)?;
+    let stderr = match stderr {
+        ToolStderr::Inherited => Vec::new(),
+        ToolStderr::Captured => read(STDERR_NAME)?,
+    };
+    Ok(Output { status, stdout, stderr })
 }
 
 /// Starts a thread, which is detached unless it is joined.
