@@ -80,6 +80,7 @@ impl OutputArgs {
         let open = |destination| OutputDirectory::open(Some(destination), "", F::RESULTS);
         let directory = destination.map(open).transpose()?;
         let report = measure(BenchStart::now())?;
+        directory.iter().for_each(|directory| directory.set_partial(report.is_partial()));
         let saved = directory.as_ref().map_or(Ok(()), |directory| self.save(directory, &report));
         // The report is printed even if it could not be saved.
         match report.render(self.format, reference)? {

@@ -55,7 +55,7 @@ pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
         Checkup { schema, tool: host::tool(), started_utc, host, cpu, items, tools, proof };
     let made = make("a checkup", &text::FORMATS, args.format, &checkup)?;
     match destination {
-        Some(destination) => destination.write_measured(&made.into_bytes()).map(drop)?,
+        Some(destination) => destination.write_measured(&made.into_bytes(), partial).map(drop)?,
         None => file_io::write_output(made.into_bytes(), None)?,
     }
     // A setting that could not be measured is an error, although others have results.

@@ -4,14 +4,14 @@
 pub mod args;
 pub mod runs;
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use crate::doctor;
 use crate::doctor::file::Checkup;
 use cli::exit::{Error, ExitStatus, Result, usage};
 use cli::file_io;
-use cli::file_io::Destination;
+use cli::file_io::{Destination, ResultNames};
 use files::compare::Comparison;
 use files::file::File;
 use files::find::Find;
@@ -64,6 +64,19 @@ const KINDS: [(&str, RenderFn); 9] = [
     (RunCalibration::SCHEMA, |text, args| {
         make("a calibration", &calibrate::text::RUN_FORMATS, args.format, &read(text)?)
     }),
+];
+
+/// The names of the pictures of each kind of file that has several.
+const PICTURES: [ResultNames; 2] = [
+    &[
+        "tradeoff.svg",
+        "percentiles.svg",
+        "over-time.svg",
+        "card.svg",
+        "histogram-*.svg",
+        "time-*.svg",
+    ],
+    &["timeout-*.svg"],
 ];
 
 fn read<T: File>(text: &str) -> Result<T> {
@@ -142,16 +155,31 @@ fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
             let Destination { path: directory, force } = out;
             std::fs::create_dir_all(directory).map_err(|e| Error::unwritable(directory, &e))?;
             let mut files = Vec::new();
-            for picture in pictures {
-                files.push((directory.join(picture.name), picture.svg.into_bytes()));
+            for picture in &pictures {
+                files.push((directory.join(&picture.name), picture.svg.clone().into_bytes()));
             }
             file_io::write_outputs(&files, force)?;
+            if force {
+                let names: Vec<&str> = pictures.iter().map(|p| p.name.as_str()).collect();
+                remove_previous_pictures(directory, &names)
+                    .map_err(|e| Error::unwritable(directory, &e))?;
+            }
         }
         (Rendering::Pictures(_), _) => {
             return Err(Error::usage("pictures are files: give a directory with --out"));
         }
     }
     Ok(ExitStatus::Done)
+}
+
+/// Removes the pictures of another file of the same kind, so that those of two are not mixed.
+fn remove_previous_pictures(directory: &Path, new: &[&str]) -> io::Result<()> {
+    let is_new = |pattern: &&str| {
+        let (start, end) = pattern.split_once('*').unwrap_or((*pattern, ""));
+        new.iter().any(|name| name.starts_with(start) && name.ends_with(end))
+    };
+    let kinds = PICTURES.into_iter().filter(|kind| kind.iter().any(is_new));
+    kinds.into_iter().try_for_each(|kind| file_io::remove_others(directory, kind, new))
 }
 
 /// Reads all files. The first is given as text, since a pipe can be read only once.

@@ -118,6 +118,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
         pictures.iter().map(|p| (p.name.as_str(), p.svg.as_str())).collect();
     files.extend(flight.as_deref().map(|flight| (FLIGHT, flight)));
     files.extend([(PAGE, page.as_str()), (REPORT, json.as_str())]);
+    out.set_partial(report.partial);
     let saved = out.write_all(&files);
 
     // Print the results, even if they could not be saved. A stream loses the rounds of the report,

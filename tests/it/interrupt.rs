@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -32,6 +33,46 @@ fn interrupted_run_keeps_results() {
     let s = subject.summary.as_ref().unwrap();
     assert!(s.ticks < 600_000);
     assert_eq!(s.ticks, s.delivered + s.coalesced.unwrap() + s.skipped.unwrap());
+}
+
+#[test]
+fn interrupted_results_replace_no_others() {
+    let script = json!({ "scripted": { "lateness_ns": [150_000] } });
+    for (command, says, result) in [
+        (
+            "run --subject nanosleep --period 1ms --duration 10m",
+            "600000 ticks: about",
+            "report.json",
+        ),
+        ("find --subject nanosleep --goal p99=100ms", "1 ticker", "find.json"),
+        ("gate --a tokio-interval --b os-interval", "gate: ", "verdict.json"),
+        ("gate --limit p99=1s --subject nanosleep --ticks 600000", "gate: ", "verdict.json"),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let (out, next) = (home.path().join("out"), home.path().join("out-2"));
+        std::fs::create_dir(&out).unwrap();
+        std::fs::write(out.join(result), "earlier").unwrap();
+        let to = [Path::new("--force"), Path::new("--out"), &out];
+        let mut running = Osjitter::new(command.split(' ')).args(to).start();
+        running.says(says);
+        running.signal(Signal::INT);
+        let ran = running.ends().exits(4);
+        let kept = std::fs::read_to_string(out.join(result)).unwrap();
+        assert_eq!(kept, "earlier", "{command}");
+        assert!(next.join(result).exists(), "{command}: {}", ran.stderr);
+        assert!(ran.stderr.contains("was not replaced"), "{command}: {}", ran.stderr);
+    }
+    let home = tempfile::tempdir().unwrap();
+    let out = home.path().join("calibration.json");
+    std::fs::write(&out, "earlier").unwrap();
+    let calibrate = Osjitter::new(["calibrate", "--subject", "scripted"]).script(&script);
+    let to = [Path::new("--force"), Path::new("--out"), &out];
+    let mut running = calibrate.args(["--max-time", "10m"]).args(to).start();
+    running.says("calibrate: ");
+    running.signal(Signal::INT);
+    running.ends().exits(4);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "earlier");
+    assert!(home.path().join("calibration-2.json").exists());
 }
 
 /// Signals of limits and timers would end the process by default, and leave everything as it is.

@@ -182,6 +182,42 @@ fn results_are_replaced_only_by_force() {
 }
 
 #[test]
+fn forced_results_keep_foreign_files() {
+    let home = tempfile::tempdir().unwrap();
+    let run = |args: &[&str], out: &Path| {
+        let to = [Path::new("--force"), Path::new("--out"), out];
+        Osjitter::new(args).args(to).run().exits(0);
+    };
+    let foreign = ["time-table.svg", "histogram-of-my-own.svg", "card.svg", "timers.csv"];
+    let out = home.path().join("run");
+    run(&["run", "--subject", "spin", "--ticks", "20", "--svg"], &out);
+    foreign.iter().for_each(|name| std::fs::write(out.join(name), "mine").unwrap());
+    let histogram = out.join("histogram-spin_500us.svg");
+    assert!(histogram.exists());
+    run(&["run", "--subject", "spin", "--ticks", "20"], &out);
+    for name in foreign {
+        assert_eq!(std::fs::read_to_string(out.join(name)).unwrap(), "mine", "{name}");
+    }
+    assert!(!histogram.exists(), "the second run did not draw it");
+
+    // The pictures of two reports are not mixed.
+    let pictures = home.path().join("pictures");
+    std::fs::create_dir(&pictures).unwrap();
+    std::fs::write(pictures.join("time-table.svg"), "mine").unwrap();
+    let report = out.join("report.json");
+    let picture_of_other = |name: &&String| name.contains("nanosleep");
+    run(&["report", "tests/fixtures/report.json", "--format", "svg"], &pictures);
+    let names = || -> Vec<String> {
+        let entries = std::fs::read_dir(&pictures).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    assert!(names().iter().any(|name| picture_of_other(&name)), "{:?}", names());
+    run(&["report", report.to_str().unwrap(), "--format", "svg"], &pictures);
+    assert!(!names().iter().any(|name| picture_of_other(&name)), "{:?}", names());
+    assert_eq!(std::fs::read_to_string(pictures.join("time-table.svg")).unwrap(), "mine");
+}
+
+#[test]
 fn files_named_gz_are_compressed() {
     let fixture = "tests/fixtures/report.json";
     let report = Osjitter::new(["report", fixture, "--format", "csv"]).out("x.csv.gz").run();

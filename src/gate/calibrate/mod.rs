@@ -87,7 +87,8 @@ fn calibrate_lateness(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     let collection = PairCollection { stop, quiet, settings, keep_ticks: false, is_enough };
     let pairs = collection.run(&test);
     let calibration = build_calibration(measurement, &test, &pairs, !is_complete);
-    write_and_print(&calibration, &text::FORMATS, args)?;
+    let is_interrupted = calibration.partial && calibration.failure.is_none();
+    write_and_print(&calibration, &text::FORMATS, args, is_interrupted)?;
     exit_status(calibration.failure, calibration.partial)
 }
 
@@ -96,8 +97,10 @@ fn write_and_print<T: File>(
     calibration: &T,
     formats: &[Offer<T>],
     args: &CalibrateArgs,
+    is_partial: bool,
 ) -> exit::Result<()> {
-    let written = args.destination().write_measured(calibration.to_json().as_bytes());
+    let json = calibration.to_json();
+    let written = args.destination().write_measured(json.as_bytes(), is_partial);
     let made = make("a calibration", formats, args.format, calibration)?;
     let printed = file_io::write_output(made.into_bytes(), None);
     if let Ok(file) = &written {

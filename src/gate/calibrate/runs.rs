@@ -42,7 +42,8 @@ pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> 
         }
     };
     let calibration = measured.calibration(measurement, &programs, args.rounds.cpu);
-    write_and_print(&calibration, &RUN_FORMATS, args)?;
+    let is_interrupted = calibration.partial && calibration.failure.is_none();
+    write_and_print(&calibration, &RUN_FORMATS, args, is_interrupted)?;
     exit_status(calibration.failure, calibration.partial)
 }
 

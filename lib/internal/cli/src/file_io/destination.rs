@@ -53,18 +53,27 @@ impl<'a> Destination<'a> {
     }
 
     /// Writes a result that was measured since [`Self::check_file`]. If another command has written
-    /// its result there in the meantime, the file gets a name next to it, so that neither is lost.
+    /// its result there in the meantime, the file gets a name next to it, so that neither is lost. So
+    /// does a partial result, that of an interrupted command, instead of replacing an earlier one.
     /// Returns the path.
-    pub fn write_measured(&self, bytes: &[u8]) -> Result<PathBuf> {
-        match self.write_file(bytes) {
-            Err(_) if !self.force && !self.is_stdout() && has_content(self.path) => {
+    pub fn write_measured(&self, bytes: &[u8], is_partial: bool) -> Result<PathBuf> {
+        let force = self.force && !is_partial;
+        match (Self { force, ..*self }).write_file(bytes) {
+            Err(_) if !force && !self.is_stdout() && has_content(self.path) => {
                 let path = write_next_to(self.path, &self.encode(bytes)?)
                     .map_err(|e| Error::unwritable(self.path, &e))?;
-                crate::terminal::warning(&format!(
-                    "another command wrote its result to {}; this one is in {}",
-                    self.path.display(),
-                    path.display()
-                ));
+                crate::terminal::warning(&match self.force {
+                    true => format!(
+                        "interrupted: the earlier result {} was not replaced; this one is in {}",
+                        self.path.display(),
+                        path.display()
+                    ),
+                    false => format!(
+                        "another command wrote its result to {}; this one is in {}",
+                        self.path.display(),
+                        path.display()
+                    ),
+                });
                 Ok(path)
             }
             written => written.map(|()| self.path.to_path_buf()),
@@ -242,7 +251,7 @@ mod tests {
         let to = Destination { path: &file, force: false };
         to.check_file().unwrap();
         let paths: Vec<PathBuf> = std::thread::scope(|scope| {
-            let write = |n: usize| to.write_measured(n.to_string().as_bytes()).unwrap();
+            let write = |n: usize| to.write_measured(n.to_string().as_bytes(), false).unwrap();
             let threads: Vec<_> = (0..RESULTS).map(|n| scope.spawn(move || write(n))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
@@ -259,12 +268,24 @@ mod tests {
         let file = home.path().join("result.json.gz");
         let to = Destination { path: &file, force: false };
         let second =
-            [to.write_measured(b"{}").unwrap(), to.write_measured(b"{}").unwrap()];
+            [to.write_measured(b"{}", false).unwrap(), to.write_measured(b"{}", false).unwrap()];
         assert_eq!(second[1], home.path().join("result-2.json.gz"));
         for path in second {
             assert!(std::fs::read(&path).unwrap().starts_with(&[0x1f, 0x8b]), "{path:?}");
             assert_eq!(super::super::read_text(&path).unwrap(), "{}");
         }
+    }
+
+    #[test]
+    fn partial_file_replaces_no_other() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("result.json");
+        let to = Destination { path: &file, force: true };
+        assert_eq!(to.write_measured(b"1", true).unwrap(), file, "there is nothing to keep");
+        let next = home.path().join("result-2.json");
+        assert_eq!(to.write_measured(b"2", true).unwrap(), next);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "1");
+        assert_eq!(to.write_measured(b"3", false).unwrap(), file);
     }
 
     #[test]

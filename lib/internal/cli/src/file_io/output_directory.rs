@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
 use std::fs::{DirEntry, FileType};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use crate::exit::{Error, Result, usage};
@@ -24,7 +24,8 @@ const REMEDY: &str = "choose another directory with --out; nothing was run";
 ///
 /// The directory contains one result. If it has an earlier one, the command is refused, unless the
 /// user permits the replacement: then the first write replaces all of it, so that the directory
-/// never contains the report of one run and the pictures of another. A directory that was created
+/// never contains the report of one run and the pictures of another. An interrupted command replaces
+/// nothing. A directory that was created
 /// and never written is removed.
 pub struct OutputDirectory {
     directory: RefCell<PathBuf>,
@@ -35,6 +36,8 @@ pub struct OutputDirectory {
     results: ResultNames,
     /// Whether the first write may replace an earlier result.
     force: bool,
+    /// Whether the result is that of an interrupted command, which replaces no earlier one.
+    is_partial: Cell<bool>,
     has_written: Cell<bool>,
 }
 
@@ -57,6 +60,17 @@ pub const RESULT_FILES: ResultNames = &[
 
 /// The names of the files that a kind of command writes; `*` matches any text.
 pub type ResultNames = &'static [&'static str];
+
+/// Texts of which each file that `osjitter` writes has one near its start: pages, JSON, pictures, and
+/// the table of timers. They are the same in all versions.
+const MARKS: [&str; 4] = [
+    " - osjitter</title>",
+    "\"osjitter.",
+    "<style>@media (prefers-color-scheme: dark) {[fill=\"#FFFFFF\"] {fill: #14171a}",
+    "subject,thread,deadline_ns,",
+];
+/// Size of the start of a file in which a mark is searched.
+const MARKED_BYTES: u64 = 16 << 10;
 
 impl OutputDirectory {
     /// Checks that the requested directory contains no result that must not be replaced. Commands
@@ -119,6 +133,7 @@ impl OutputDirectory {
             unwritten: RefCell::new(unwritten),
             results,
             force: requested.is_some_and(|destination| destination.force),
+            is_partial: Cell::new(false),
             has_written: Cell::new(false),
         };
         let failed = |e: io::Error| unusable(&directory, &e);
@@ -134,6 +149,12 @@ impl OutputDirectory {
             }
         }
         Ok(opened)
+    }
+
+    /// States whether the command was interrupted. Its result then goes into a directory next to an
+    /// earlier one, which may have cost hours.
+    pub fn set_partial(&self, is_partial: bool) {
+        self.is_partial.set(is_partial);
     }
 
     /// Returns the path of a file in the directory.
@@ -202,7 +223,7 @@ impl OutputDirectory {
             return write_files_with(&directory, files);
         }
         let previous = find_results(&directory, self.results)?;
-        if !self.force {
+        if !self.force || self.is_partial.get() {
             let written = match previous.is_empty() {
                 true => write_only_new_files(&directory, files),
                 false => Err(ErrorKind::AlreadyExists.into()),
@@ -215,28 +236,30 @@ impl OutputDirectory {
             };
         }
         write_files_with(&directory, files)?;
-        for FoundResult { path, .. } in previous {
-            let is_replaced = files.iter().any(|(name, _)| directory.join(name) == path);
-            match if is_replaced { Ok(()) } else { std::fs::remove_file(&path) } {
-                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
-                _ => {}
-            }
-        }
-        Ok(())
+        let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+        remove_others(&directory, self.results, &names)
     }
 
     /// Writes the files into a new directory next to the requested one, which has got the result of
-    /// another command since this one began. Neither result is lost.
+    /// another command since this one began, or has one that an interrupted command must not replace.
+    /// Neither result is lost.
     fn write_next_to(&self, taken: &Path, files: &[(&str, Contents<'_>)]) -> io::Result<()> {
         let name = taken.file_name().unwrap_or(OsStr::new("results")).to_string_lossy();
         let (directory, created) = create_unique(parent(taken), &name).map_err(io::Error::other)?;
         write_files_with(&directory, files)?;
         drop(created);
-        crate::terminal::warning(&format!(
-            "another command wrote its result to {}; this one is in {}",
-            taken.display(),
-            directory.display()
-        ));
+        crate::terminal::warning(&match self.force {
+            true => format!(
+                "interrupted: the earlier result in {} was not replaced; this one is in {}",
+                taken.display(),
+                directory.display()
+            ),
+            false => format!(
+                "another command wrote its result to {}; this one is in {}",
+                taken.display(),
+                directory.display()
+            ),
+        });
         self.directory.replace(directory);
         Ok(())
     }
@@ -266,6 +289,31 @@ fn find_results(directory: &Path, results: ResultNames) -> io::Result<Vec<FoundR
     }
     found.sort_by_key(|(rank, _)| *rank);
     Ok(found.into_iter().map(|(_, result)| result).collect())
+}
+
+/// Removes the files of an earlier result, except those with the given names. A file that `osjitter`
+/// did not write stays, even if it has the name of a result.
+pub fn remove_others(directory: &Path, results: ResultNames, kept: &[&str]) -> io::Result<()> {
+    for FoundResult { path, kind } in find_results(directory, results)? {
+        let is_kept = kept.iter().any(|name| directory.join(name) == path);
+        if is_kept || !kind.is_file() || !is_marked(&path) {
+            continue;
+        }
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether `osjitter` wrote a file; false if it cannot be read.
+fn is_marked(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read =
+        std::fs::File::open(path).and_then(|file| file.take(MARKED_BYTES).read_to_end(&mut start));
+    let start = String::from_utf8_lossy(&start);
+    read.is_ok() && MARKS.iter().any(|mark| start.contains(mark))
 }
 
 /// Creates a directory and its parents. Returns those that did not exist, each before
@@ -358,16 +406,39 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let out = home.path().join("out");
         let first = open(&out, false).unwrap();
-        first.write_all(&[("time-a.svg", "1"), ("report.json", "1")]).unwrap();
+        let picture = format!("<svg>{}</svg>", MARKS[2]);
+        first.write_all(&[("time-a.svg", &picture), ("report.json", "1")]).unwrap();
         std::fs::write(out.join("notes.svg"), "mine").unwrap();
+        std::fs::write(out.join("time-table.svg"), "mine").unwrap();
         let refused = open(&out, false).err().unwrap();
         assert_eq!(refused.code(), 2);
         assert!(refused.to_string().contains("report.json already exists"), "{refused}");
         let second = open(&out, true).unwrap();
-        assert_eq!(names(&out), ["notes.svg", "report.json", "time-a.svg"]);
+        let before = ["notes.svg", "report.json", "time-a.svg", "time-table.svg"];
+        assert_eq!(names(&out), before);
         second.write_all(&[("time-b.svg", "2"), ("report.json", "2")]).unwrap();
         second.write("extra.txt", "2").unwrap();
-        assert_eq!(names(&out), ["extra.txt", "notes.svg", "report.json", "time-b.svg"]);
+        let after = ["extra.txt", "notes.svg", "report.json", "time-b.svg", "time-table.svg"];
+        assert_eq!(names(&out), after);
+    }
+
+    #[test]
+    fn interrupted_result_replaces_no_other() {
+        let home = tempfile::tempdir().unwrap();
+        let out = home.path().join("out");
+        open(&out, false).unwrap().write("report.json", "1").unwrap();
+        for number in 2..=3 {
+            let partial = open(&out, true).unwrap();
+            partial.set_partial(true);
+            let written = partial.write("report.json", "2").unwrap();
+            assert_eq!(written, home.path().join(format!("out-{number}")).join("report.json"));
+        }
+        assert_eq!(std::fs::read_to_string(out.join("report.json")).unwrap(), "1");
+        // Without an earlier result, there is nothing to keep.
+        std::fs::remove_file(out.join("report.json")).unwrap();
+        let partial = open(&out, true).unwrap();
+        partial.set_partial(true);
+        assert_eq!(partial.write("report.json", "3").unwrap(), out.join("report.json"));
     }
 
     #[test]
