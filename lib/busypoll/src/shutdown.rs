@@ -227,6 +227,7 @@ mod unix {
         fn signal_during_creation_is_received() {
             Runtime::new().unwrap().block_on(async {
                 let (read, write) = StdStream::pair().unwrap();
+                read.set_nonblocking(true).unwrap();
                 let read = UnixStream::from_std(read);
                 let pipe = IoHandle::current().register(read, Interest::READABLE).unwrap();
                 let flag = add_instance().unwrap();

@@ -138,11 +138,16 @@ fn runtime_drops_what_destructors_add() {
         runtime.resources().insert(SpawnOnDrop(Rc::clone(&alive)));
         let woken = Arc::new(CountingWaker(AtomicUsize::new(0)));
         let waker = Waker::from(Arc::clone(&woken));
-        let mut timer = runtime.block_on(async { Box::pin(sleep(HOUR)) });
-        assert!(timer.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let (timer, polled) = runtime.block_on(async {
+            let mut timer = Box::pin(sleep(HOUR));
+            let polled = timer.as_mut().poll(&mut Context::from_waker(&waker));
+            (timer, polled)
+        });
+        assert!(polled.is_pending());
         drop(std::mem::replace(runtime, busypoll::Runtime::new().unwrap()));
         assert_eq!(Rc::strong_count(&alive), 1);
         assert_eq!(woken.0.load(Ordering::Relaxed), 1, "the timer of another runtime's task");
+        drop(timer);
     });
 }
 
