@@ -41,8 +41,7 @@ impl TokenNode {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    /// Locks the state. Poisoning is ignored: only the clone of a waker can panic under the lock,
-    /// which leaves the state consistent.
+    /// Locks the state. Poisoning is ignored: no foreign code runs under the lock.
     fn state(&self) -> MutexGuard<'_, NodeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -233,6 +232,12 @@ impl Future for Cancelled<'_> {
         if self.node.is_cancelled() {
             return Poll::Ready(());
         }
+        let has_waker = |ticket| self.node.state().waiting.has_waker(ticket, cx.waker());
+        if self.ticket.is_some_and(has_waker) {
+            return Poll::Pending;
+        }
+        // A waker's clone and destructor are foreign code, so they run without the lock.
+        let waker = cx.waker().clone();
         let replaced;
         {
             let mut state = self.node.state();
@@ -240,9 +245,8 @@ impl Future for Cancelled<'_> {
             if self.node.is_cancelled() {
                 return Poll::Ready(());
             }
-            replaced = state.waiting.register(&mut self.ticket, cx.waker());
+            replaced = state.waiting.register(&mut self.ticket, waker);
         }
-        // A waker's destructor is foreign code, so it runs after the lock is released.
         drop(replaced);
         Poll::Pending
     }

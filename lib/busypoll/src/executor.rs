@@ -1,8 +1,8 @@
 //! The executor: the task table and everything else that only the runtime's own thread uses, namely
 //! the run queue, the timers, the event queue and the resources.
 //!
-//! No cell is borrowed while foreign code runs: that is, while a future is polled, or a future, an
-//! output or a waker is dropped. Foreign code may spawn, wake, abort or detach tasks.
+//! No cell is borrowed while foreign code runs: that is, while a future is polled, a waker is
+//! cloned, or a future, an output or a waker is dropped. Foreign code may spawn, wake, abort or detach tasks.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

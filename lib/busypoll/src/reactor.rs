@@ -78,25 +78,26 @@ impl ReadyState {
 
     /// Registers the waker of a `poll_*` method in place of the previous one.
     pub(crate) fn register_poll_waker(&self, waker: &Waker) {
-        let replaced = {
-            let mut polled = self.poll_waker.borrow_mut();
-            if polled.as_ref().is_some_and(|known| known.will_wake(waker)) {
-                return;
-            }
-            polled.replace(waker.clone())
-        };
-        // A waker's destructor is foreign code, so it runs after the borrow of the cell.
+        if self.poll_waker.borrow().as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return;
+        }
+        // A waker's clone and destructor are foreign code, so they run without the borrow.
+        let waker = waker.clone();
+        let replaced = self.poll_waker.borrow_mut().replace(waker);
         drop(replaced);
     }
 
     /// Registers the waker of a future, or replaces its earlier one.
     pub(crate) fn register_future_waker(&self, ticket: &mut Option<u64>, waker: &Waker) {
+        let is_known =
+            |(number, known): &(u64, Waker)| *ticket == Some(*number) && known.will_wake(waker);
+        if ticket.is_some() && self.future_wakers.borrow().iter().any(is_known) {
+            return;
+        }
+        let waker = waker.clone();
         let mut waiting = self.future_wakers.borrow_mut();
-        let known =
-            ticket.and_then(|ticket| waiting.iter_mut().find(|(number, _)| *number == ticket));
-        if let Some((_, known)) = known {
-            let replaced =
-                (!known.will_wake(waker)).then(|| std::mem::replace(known, waker.clone()));
+        if let Some((_, known)) = waiting.iter_mut().find(|(number, _)| *ticket == Some(*number)) {
+            let replaced = std::mem::replace(known, waker);
             drop(waiting);
             drop(replaced);
             return;
@@ -104,7 +105,7 @@ impl ReadyState {
         let number = self.next_ticket.get();
         self.next_ticket.set(number + 1);
         *ticket = Some(number);
-        waiting.push_back((number, waker.clone()));
+        waiting.push_back((number, waker));
     }
 
     pub(crate) fn deregister_waker(&self, ticket: u64) {

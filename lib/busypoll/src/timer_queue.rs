@@ -43,29 +43,23 @@ impl TimerQueue {
         deadline: Instant,
         waker: &Waker,
     ) -> TimerKey {
-        let replaced;
-        let key = {
-            if let Some(other) = key.filter(|key| key.deadline != deadline) {
-                self.cancel(other);
-            }
-            let mut waiting = self.waiting.borrow_mut();
-            if let Some(key) = key.filter(|key| key.deadline == deadline)
-                && let Some(known) = waiting.get_mut(&key)
-            {
-                replaced =
-                    (!known.will_wake(waker)).then(|| std::mem::replace(known, waker.clone()));
-                key
-            } else {
-                let key = TimerKey { deadline, number: self.next_number.get() };
-                self.next_number.set(key.number + 1);
-                replaced = waiting.insert(key, waker.clone());
-                if self.next_deadline.get().is_none_or(|next| deadline < next) {
-                    self.next_deadline.set(Some(deadline));
-                }
-                key
-            }
-        };
-        // A waker's destructor is foreign code, so it runs after the borrow of the tree.
+        let is_known = |known: &Waker| known.will_wake(waker);
+        match key {
+            Some(key) if key.deadline != deadline => self.cancel(key),
+            Some(key) if self.waiting.borrow().get(&key).is_some_and(is_known) => return key,
+            _ => {}
+        }
+        // A waker's clone and destructor are foreign code, so they run without the borrow.
+        let waker = waker.clone();
+        let key = key.filter(|key| key.deadline == deadline).unwrap_or_else(|| {
+            let number = self.next_number.get();
+            self.next_number.set(number + 1);
+            TimerKey { deadline, number }
+        });
+        let replaced = self.waiting.borrow_mut().insert(key, waker);
+        if self.next_deadline.get().is_none_or(|next| deadline < next) {
+            self.next_deadline.set(Some(deadline));
+        }
         drop(replaced);
         key
     }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-/// Wakers in order of arrival. A waker's destructor is foreign code: wakers that are returned must
-/// be dropped, or woken, while nothing is locked or borrowed.
+/// Wakers in order of arrival. The clone and the destructor of a waker are foreign code: wakers are
+/// cloned for this set, and those that it returns are dropped or woken, while nothing is locked or
+/// borrowed.
 #[derive(Debug, Default)]
 pub(crate) struct WakerSet {
     last_ticket: u64,
@@ -12,15 +13,17 @@ pub(crate) struct WakerSet {
 }
 
 impl WakerSet {
+    /// Returns whether the waker that is registered with a ticket wakes the same task as `waker`.
+    pub(crate) fn has_waker(&self, ticket: u64, waker: &Waker) -> bool {
+        self.waiting.get(&ticket).is_some_and(|known| known.will_wake(waker))
+    }
+
     /// Adds the waker of a future, or replaces and returns its earlier one. The future uses the
     /// ticket to [deregister](Self::deregister).
     #[must_use]
-    pub(crate) fn register(&mut self, ticket: &mut Option<u64>, waker: &Waker) -> Option<Waker> {
+    pub(crate) fn register(&mut self, ticket: &mut Option<u64>, waker: Waker) -> Option<Waker> {
         let number = *ticket.get_or_insert_with(|| self.draw_ticket());
-        match self.waiting.get_mut(&number) {
-            Some(known) if known.will_wake(waker) => None,
-            _ => self.waiting.insert(number, waker.clone()),
-        }
+        self.waiting.insert(number, waker)
     }
 
     fn draw_ticket(&mut self) -> u64 {

@@ -29,7 +29,7 @@ use crate::waker_set::WakerSet;
 /// is slower, as measured by `cargo bench -p busypoll --bench queues`.
 ///
 /// The fields that every send and receive reads are cells of one word. The wakers, which are
-/// foreign code, are behind a borrow that is never held while a waker is called or dropped.
+/// foreign code, are behind a borrow that is never held while a waker is cloned, called or dropped.
 struct LocalRing<T> {
     /// A power of two of slots, so that masking turns a counter into an index.
     slots: Box<[Cell<Option<T>>]>,
@@ -56,7 +56,9 @@ struct Wakers {
 impl<T> LocalRing<T> {
     #[inline]
     fn register_receiver(&self, waker: &Waker) {
-        let replaced = self.wakers.borrow_mut().receiver.replace(waker.clone());
+        // A waker's clone and destructor are foreign code, so they run without the borrow.
+        let waker = waker.clone();
+        let replaced = self.wakers.borrow_mut().receiver.replace(waker);
         self.limit.set(0);
         drop(replaced);
     }
@@ -184,6 +186,11 @@ impl<T> transfer::SendHalf<T> for &Sender<T> {
     }
 
     fn register(&self, ticket: &mut Option<u64>, waker: &Waker) {
+        let has_waker = |ticket| self.0.wakers.borrow().senders.has_waker(ticket, waker);
+        if ticket.is_some_and(has_waker) {
+            return;
+        }
+        let waker = waker.clone();
         let replaced = self.0.wakers.borrow_mut().senders.register(ticket, waker);
         self.0.senders_wait.set(true);
         drop(replaced);

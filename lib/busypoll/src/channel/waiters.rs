@@ -57,6 +57,12 @@ pub(crate) struct Waiters {
 impl Waiters {
     /// Registers a waiter, which must then try again.
     pub(crate) fn register(&self, ticket: &mut Option<u64>, waker: &Waker) {
+        if ticket.is_some_and(|ticket| self.lock().has_waker(ticket, waker)) {
+            // The flag is set as long as the set contains a waker.
+            return;
+        }
+        // A waker's clone and destructor are foreign code, so they run without the lock.
+        let waker = waker.clone();
         let mut waiting = self.lock();
         let replaced = waiting.register(ticket, waker);
         self.may_have_waiters.swap(true, Ordering::SeqCst);
