@@ -78,8 +78,9 @@ impl<I: Ticker> Metered<I> {
     /// Panics if the interval's `poll_tick` panics.
     ///
     /// # Cancel safety
-    /// This method is cancel safe if the interval's `poll_tick` is. The time until the next call of
-    /// `tick` counts as work.
+    /// This method is cancel safe if the interval's `poll_tick` is. Only the time until the first call
+    /// of `tick` is recorded as work. Each further call marks the loop as busy until then, as
+    /// [`Meter::work_done`] does.
     pub async fn tick(&mut self) -> I::Tick {
         self.meter.work_done();
         self.waiting = true;

@@ -130,7 +130,7 @@ pub struct Receiver<T>(Rc<LocalRing<T>>);
 /// Creates a channel for up to `capacity` values.
 ///
 /// # Panics
-/// Panics if `capacity` is zero.
+/// Panics if `capacity` is zero or more than half of `usize::MAX`.
 #[must_use]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(capacity > 0, "a channel needs a capacity of at least 1");

@@ -36,7 +36,7 @@ pub struct Sender<T>(SoleProducer<T, SharedState>);
 /// Creates a channel for up to `capacity` values.
 ///
 /// # Panics
-/// Panics if `capacity` is zero.
+/// Panics if `capacity` is zero or more than half of `usize::MAX`.
 #[must_use]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let (producer, consumer) = sole_ring(capacity, SharedState::new());
