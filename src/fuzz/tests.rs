@@ -295,10 +295,22 @@ fn defects_are_detected() {
     let mute: Body = |_, _| Err(cli::exit::Error::usage("\n"));
     assert!(execute(mute, &[0], &mut totals).unwrap_err().contains("without a word"));
     let slow: Body = |_, costs| {
-        let until = thread_cpu_ns().map(|ns| ns + 2_100_000_000);
-        costs.measure("think", || while thread_cpu_ns() < until {});
+        costs.slowest.set((STEP_TIMEOUT.as_nanos() as u64 + 1, "think"));
         Ok(())
     };
-    let known = thread_cpu_ns().is_some();
-    assert_eq!(execute(slow, &[0], &mut totals).is_err_and(|e| e.contains("think takes")), known);
+    assert!(execute(slow, &[0], &mut totals).unwrap_err().contains("think takes"));
+}
+
+#[test]
+fn steps_cost_cpu_time() {
+    const SPENT_NS: u64 = 1_000_000;
+    let costs = StepCosts::default();
+    costs.measure("think", || {
+        let until = thread_cpu_ns().map(|ns| ns + SPENT_NS);
+        while thread_cpu_ns() < until {}
+    });
+    let (spent_ns, step) = costs.slowest.get();
+    if thread_cpu_ns().is_some() {
+        assert!(spent_ns >= SPENT_NS && step == "think", "{step}: {spent_ns}");
+    }
 }
