@@ -107,6 +107,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     }
     observer.view.finish();
     let late = observer.late.map(|late| late.finish(&mut report));
+    let was_stopped = late.as_ref().is_some_and(LateOutcome::has_stopped_run);
 
     // Write the report and its renderings. The report is written last: if it is new, so are the
     // other files.
@@ -118,7 +119,8 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
         pictures.iter().map(|p| (p.name.as_str(), p.svg.as_str())).collect();
     files.extend(flight.as_deref().map(|flight| (FLIGHT, flight)));
     files.extend([(PAGE, page.as_str()), (REPORT, json.as_str())]);
-    out.set_partial(report.partial);
+    // A late tick ends a run as the user wants it.
+    out.set_partial(report.partial && !was_stopped);
     let saved = out.write_all(&files);
 
     // Print the results, even if they could not be saved. A stream loses the rounds of the report,
@@ -146,7 +148,6 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     }
 
     // Run the late command, if it still has to run, and choose the exit status.
-    let was_stopped = late.as_ref().is_some_and(LateOutcome::has_stopped_run);
     let has_failed_command = late.is_some_and(|late| late.conclude(&out.path(FLIGHT), args.quiet));
     let fitness = report.fitness.as_ref();
     let is_unfit = fitness.is_some_and(|f| f.verdict == Verdict::Unfit);

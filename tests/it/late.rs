@@ -98,6 +98,9 @@ fn run_without_late_tick_removes_record() {
     let ran = run_with("1ms").exits(0);
     assert!(!directory.path().join("flight.json").exists());
     assert!(ran.stderr.contains("0 ticks later than 1ms"), "{}", ran.stderr);
+    // A late tick is no interrupt, which would keep the earlier result.
+    run_with("500us").exits(1);
+    assert!(directory.path().join("flight.json").exists());
 }
 
 #[test]
