@@ -626,7 +626,8 @@ fn forced_run_replaces_whole_result() {
     };
     measure(&["--svg"]).exits(0);
     // What another command wrote there belongs to the result that is replaced.
-    std::fs::write(Path::new(&out).join("verdict.json"), "{}").unwrap();
+    let verdict = "{\"schema\": \"osjitter.verdict/1\"}";
+    std::fs::write(Path::new(&out).join("verdict.json"), verdict).unwrap();
     assert!(Path::new(&out).join("histogram-nanosleep_1ms.svg").exists());
     let refused = measure(&["--quiet"]).exits(2);
     assert!(refused.stderr.contains("report.json already exists"), "{}", refused.stderr);
