@@ -141,7 +141,9 @@ impl LateTicks {
             .stopping_tick()
             .map(|tick| StoppingTick::new(tick, flight.as_ref(), setting_changes));
         report.warnings.extend(stopping_tick.as_ref().map(|tick| tick.warning(watch.limit)));
-        LateOutcome { limit: watch.limit, stopping_tick, late_ticks, flight, command }
+        let was_interrupted = interrupt::has_come();
+        let limit = watch.limit;
+        LateOutcome { limit, stopping_tick, late_ticks, flight, command, was_interrupted }
     }
 }
 
@@ -227,6 +229,8 @@ pub struct LateOutcome {
     /// The second before the late tick, if there was one.
     pub flight: Option<Flight>,
     command: Option<LateCommand>,
+    /// Whether an interrupt came during the measurement.
+    was_interrupted: bool,
 }
 
 impl LateOutcome {
@@ -249,7 +253,7 @@ impl LateOutcome {
             command.run_last(tick, self.flight.is_some().then_some(flight_path));
         }
         let text = command.program.text().to_owned();
-        let CommandSummary { started, failure } = command.finish();
+        let CommandSummary { started, failure } = command.finish(self.was_interrupted);
         if started > 0 {
             let times = if started == 1 { "once".to_owned() } else { format!("{started} times") };
             terminal::note(quiet, &format!("--on-late {text} ran {times}"));
@@ -315,13 +319,12 @@ impl LateCommand {
     /// not: the next one would be the second, which ends the process.
     ///
     /// This is the end of the run: no other program is running.
-    fn finish(self) -> CommandSummary {
+    fn finish(self, was_interrupted: bool) -> CommandSummary {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
         let failed = |why: &str| CommandSummary { started: 0, failure: Some(why.to_owned()) };
         // The thread receives late ticks that were sent before, and then the end.
         let mut is_end_sent = false;
-        let was_interrupted = interrupt::has_come();
         while !self.thread.is_finished() {
             is_end_sent = is_end_sent || self.sender.try_send(None).is_ok();
             if !was_interrupted && interrupt::has_come() {
