@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cli::exit::{self, Error};
 use cli::file_io::TemporaryWorktree;
+use cli::interrupt;
 use cli::terminal;
 use engine::measure::child::{self, ToolStderr};
 use engine::measure::scratch::ScratchDirectory;
@@ -78,7 +79,7 @@ pub enum BuildError {
     MetadataFailed { tree: PathBuf, stderr: String },
     #[error("cannot read the metadata of the package in {tree}: {source}")]
     InvalidMetadata { tree: PathBuf, source: serde_json::Error },
-    #[error("interrupted while cargo built the benchmark")]
+    #[error("interrupted while the benchmark was built")]
     Interrupted,
     #[error("{version}: {source}")]
     BenchNotFound { version: String, source: FindError },
@@ -218,7 +219,8 @@ impl BenchBuild {
     ) -> Result<Sides<BuiltSide>, BuildError> {
         let built = self.build_sides(programs);
         // The interrupt has also ended the tools, whose errors mean nothing then.
-        if stop.load(Ordering::Relaxed) { Err(BuildError::Interrupted) } else { built }
+        let is_interrupted = stop.load(Ordering::Relaxed) || interrupt::has_come();
+        if is_interrupted { Err(BuildError::Interrupted) } else { built }
     }
 
     fn build_sides(
@@ -563,8 +565,7 @@ impl Checkout {
         if path.join(".gitmodules").exists() {
             let mut command = git(path);
             command.args(["submodule", "--quiet", "update", "--init", "--recursive"]);
-            // It may ask for a password, which only a process of this group can read.
-            git_output(command.output()).map_err(BuildError::SubmodulesFailed)?;
+            run_git(&mut command).map_err(BuildError::SubmodulesFailed)?;
         }
         Ok(checkout)
     }
@@ -614,10 +615,7 @@ fn git(directory: &Path) -> Command {
 
 /// Runs git, and returns its standard output.
 fn run_git(command: &mut Command) -> Result<String, GitError> {
-    git_output(child::run_tool(command, ToolStderr::Captured))
-}
-
-fn git_output(output: io::Result<Output>) -> Result<String, GitError> {
+    let output = child::run_tool(command, ToolStderr::Captured);
     let Output { status, stdout, stderr } = output.map_err(GitError::NotStarted)?;
     if status.success() {
         Ok(String::from_utf8_lossy(&stdout).into_owned())

@@ -10,9 +10,9 @@ mod session;
 mod stderr_tail;
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::{ChildStderr, Command, Output, Stdio};
+use std::process::{ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -136,6 +136,13 @@ impl Run {
         let exit = self.tree.end(timeout)?;
         supervisor::unregister_group(self.tree.id());
         Ok(exit)
+    }
+
+    /// Leaves what the program, which has exited, started running. Returns its exit status.
+    fn leave(&self) -> io::Result<ExitStatus> {
+        let status = self.tree.leave(KILL_TIMEOUT)?;
+        supervisor::unregister_group(self.tree.id());
+        Ok(status)
     }
 
     /// Ends the program with everything that it started, and removes its directory.
@@ -392,13 +399,23 @@ pub enum ToolStderr {
 }
 
 /// Runs a tool that prepares a measurement, such as cargo, and returns its output. An interrupt ends
-/// the tool with everything that it started.
+/// the tool with everything that it started. What a tool leaves running, such as the server of a
+/// compiler cache, is not ended. The command is used up.
 ///
 /// # Errors
 ///
 /// Returns an error if the tool cannot be started, or is interrupted.
 pub fn run_tool(command: &mut Command, stderr: ToolStderr) -> io::Result<Output> {
     const STDERR_NAME: &str = "stderr";
+    if io::stdin().is_terminal() {
+        // The tool may ask for a password, which only a process of this group can read. The terminal
+        // interrupts it as well.
+        let stderr = match stderr {
+            ToolStderr::Inherited => Stdio::inherit(),
+            ToolStderr::Captured => Stdio::piped(),
+        };
+        return command.stdin(Stdio::null()).stderr(stderr).output();
+    }
     let prepare = |scratch: &Path| {
         let mut command = std::mem::replace(command, Command::new(""));
         command.stdin(Stdio::null()).stdout(File::create(scratch.join(STDOUT_NAME))?);
@@ -411,10 +428,11 @@ pub fn run_tool(command: &mut Command, stderr: ToolStderr) -> io::Result<Output>
     let StartedRun { run, started, .. } = start_run(prepare)?;
     let exited = watch_exit(&run.tree)?.exited;
     let is_complete = receive(&exited, started, Duration::MAX, interrupt::flag()).is_ok();
-    let status = run.end(KILL_TIMEOUT)?.status;
     if !is_complete {
+        run.end(KILL_TIMEOUT)?;
         return Err(io::ErrorKind::Interrupted.into());
     }
+    let status = run.leave()?;
     let read = |name: &str| std::fs::read(run.scratch_path.join(name));
     let stdout = read(STDOUT_NAME)?;
     let stderr = match stderr {

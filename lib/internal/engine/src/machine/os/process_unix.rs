@@ -147,6 +147,19 @@ impl ProcessTree {
         }
     }
 
+    /// Reaps the program, which has exited, and leaves what it started running.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the program has not exited.
+    pub fn leave(&self, _timeout: Duration) -> io::Result<ExitStatus> {
+        let mut reaped = self.reaped();
+        let status = reap(self.leader, &mut reaped.usage).or(reaped.status);
+        (reaped.status, reaped.is_complete) = (status, status.is_some());
+        leaders().retain(|leader| *leader != self.leader || status.is_none());
+        status.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+
     /// Kills the remaining processes and returns them.
     fn kill_remaining(&self) -> io::Result<Vec<Child>> {
         let mut killed = Vec::new();
