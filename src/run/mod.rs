@@ -119,8 +119,9 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
         pictures.iter().map(|p| (p.name.as_str(), p.svg.as_str())).collect();
     files.extend(flight.as_deref().map(|flight| (FLIGHT, flight)));
     files.extend([(PAGE, page.as_str()), (REPORT, json.as_str())]);
-    // A late tick ends a run as the user wants it.
-    out.set_partial(report.partial && !was_stopped);
+    // A late tick and the reader of a stream end a run as the user wants it.
+    let is_ended_by_reader = stream.as_ref().is_some_and(RoundStream::is_closed);
+    out.set_partial(report.partial && !was_stopped && !is_ended_by_reader);
     let saved = out.write_all(&files);
 
     // Print the results, even if they could not be saved. A stream loses the rounds of the report,
@@ -159,10 +160,9 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
         )));
     }
     saved?;
-    // The reader of a stream may end the run by closing it.
-    let is_ended_by_reader = matches!(&printed, Err(error) if error.is_closed_pipe());
-    if !is_ended_by_reader {
-        printed?;
+    match printed {
+        Err(error) if error.is_closed_pipe() => {}
+        printed => printed?,
     }
     let is_complete = report.subjects.iter().all(|subject| match subject.status {
         Status::Measured => true,

@@ -1,6 +1,7 @@
 //! `osjitter run --format jsonl`: prints a line for each round as it is measured, and the report
 //! without the rounds as the last line.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -53,7 +54,7 @@ enum StreamLine<'a> {
 /// when an interrupt comes.
 pub struct RoundStream {
     stop: Arc<AtomicBool>,
-    error: Option<std::io::Error>,
+    error: Option<io::Error>,
 }
 
 impl RoundStream {
@@ -77,6 +78,12 @@ impl RoundStream {
                 self.write(&StreamLine::Failed { schema: SCHEMA, subject, reason });
             }
         }
+    }
+
+    /// Returns whether the reader has closed standard output, which ends the run.
+    pub fn is_closed(&self) -> bool {
+        let is_closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+        self.error.as_ref().is_some_and(is_closed)
     }
 
     /// Writes the last line, and removes the rounds from the report.

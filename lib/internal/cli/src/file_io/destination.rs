@@ -62,18 +62,7 @@ impl<'a> Destination<'a> {
             Err(_) if !force && !self.is_stdout() && has_content(self.path) => {
                 let path = write_next_to(self.path, &self.encode(bytes)?)
                     .map_err(|e| Error::unwritable(self.path, &e))?;
-                crate::terminal::warning(&match self.force {
-                    true => format!(
-                        "interrupted: the earlier result {} was not replaced; this one is in {}",
-                        self.path.display(),
-                        path.display()
-                    ),
-                    false => format!(
-                        "another command wrote its result to {}; this one is in {}",
-                        self.path.display(),
-                        path.display()
-                    ),
-                });
+                super::warn_of_kept_result(self.path, &path, self.force);
                 Ok(path)
             }
             written => written.map(|()| self.path.to_path_buf()),
@@ -92,7 +81,7 @@ impl<'a> Destination<'a> {
     /// Compresses it if its name ends with `.gz`.
     pub fn write_file(&self, bytes: &[u8]) -> Result<()> {
         if self.is_stdout() {
-            return super::print(bytes);
+            return super::write_unless_closed(bytes);
         }
         let bytes = self.encode(bytes)?.into_owned();
         write_outputs(&[(self.path.to_path_buf(), bytes)], self.force)

@@ -286,7 +286,7 @@ fn is_abandoned(entry: &std::fs::DirEntry) -> bool {
 }
 
 /// Writes to standard output. It is no error if its reader wants no more.
-fn print(bytes: &[u8]) -> Result<()> {
+fn write_unless_closed(bytes: &[u8]) -> Result<()> {
     match write_stdout(bytes) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(Error::from_stdout),
@@ -298,9 +298,21 @@ fn print(bytes: &[u8]) -> Result<()> {
 pub fn write_output(result: impl AsRef<[u8]>, out: Option<Destination<'_>>) -> Result<()> {
     let bytes = result.as_ref();
     match out {
-        None => print(bytes),
+        None => write_unless_closed(bytes),
         Some(file) => file.write_file(bytes),
     }
+}
+
+/// Warns that a result was written next to an earlier one: one of another command or, with `force`, one
+/// that an interrupted command does not replace.
+fn warn_of_kept_result(kept: &Path, written: &Path, force: bool) {
+    let (kept, written) = (kept.display(), written.display());
+    crate::terminal::warning(&match force {
+        true => {
+            format!("interrupted: the result in {kept} was not replaced; this one is in {written}")
+        }
+        false => format!("another command wrote its result to {kept}; this one is in {written}"),
+    });
 }
 
 /// The prepared contents of a file, which is written completely or not at all: a temporary file next

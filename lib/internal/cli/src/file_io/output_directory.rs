@@ -25,8 +25,7 @@ const REMEDY: &str = "choose another directory with --out; nothing was run";
 /// The directory contains one result. If it has an earlier one, the command is refused, unless the
 /// user permits the replacement: then the first write replaces all of it, so that the directory
 /// never contains the report of one run and the pictures of another. An interrupted command replaces
-/// nothing. A directory that was created
-/// and never written is removed.
+/// nothing. A directory that was created and never written is removed.
 pub struct OutputDirectory {
     directory: RefCell<PathBuf>,
     /// The directory and the parents that were created for it, as temporary ones, if it contains
@@ -248,18 +247,7 @@ impl OutputDirectory {
         let (directory, created) = create_unique(parent(taken), &name).map_err(io::Error::other)?;
         write_files_with(&directory, files)?;
         drop(created);
-        crate::terminal::warning(&match self.force {
-            true => format!(
-                "interrupted: the earlier result in {} was not replaced; this one is in {}",
-                taken.display(),
-                directory.display()
-            ),
-            false => format!(
-                "another command wrote its result to {}; this one is in {}",
-                taken.display(),
-                directory.display()
-            ),
-        });
+        super::warn_of_kept_result(taken, &directory, self.force);
         self.directory.replace(directory);
         Ok(())
     }
