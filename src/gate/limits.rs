@@ -68,13 +68,19 @@ impl ReportedSubject {
         let states_period = subject.period_ns > 0;
         if states_period && !judged.period.is_empty() && !judged.period.iter().any(is_requested) {
             let period = format_exact_ns(subject.period_ns);
-            return Err(usage!("{file}: {} has the period {period}, not --period", subject.id));
+            return Err(usage!(
+                "{file}: {} was not measured at --period; give --period {period} to judge it",
+                subject.id
+            ));
         }
         let requested = judged.rounds.runtime.map(|runtime| runtime.to_string());
         if let (Some(requested), Some(runtime)) = (requested, &subject.runtime)
             && requested != *runtime
         {
-            return Err(usage!("{file}: {} has the runtime {runtime}, not --runtime", subject.id));
+            return Err(usage!(
+                "{file}: {} was not measured on --runtime; give --runtime {runtime} to judge it",
+                subject.id
+            ));
         }
         Ok(())
     }
@@ -131,7 +137,10 @@ fn read_reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
         });
     };
     let reported = ReportedSubject { report, file: file.to_owned(), index };
-    reported.check_settings(&args.judged)?;
+    // They may be meant for two sides, which are measured.
+    if args.a.is_empty() && args.programs().is_none() {
+        reported.check_settings(&args.judged)?;
+    }
     Ok(LimitedSubject::Reported(Box::new(reported)))
 }
 

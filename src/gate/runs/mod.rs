@@ -275,7 +275,7 @@ impl RunComparison {
             metric_rule(metric, tolerated, self.floor)
         };
         let rules: Vec<MetricRule> = metrics.iter().map(rule).collect();
-        self.check_floor(&rules)?;
+        self.note_unused_floor(&rules, gate.quiet);
         let calibration = self.calibration.as_ref().map(|calibration| {
             let host = &gate.verdict.host;
             GateCalibration::from_runs(calibration, &metrics, &rules, pair_time, host)
@@ -322,14 +322,12 @@ impl RunComparison {
         Ok((first_runs, plan))
     }
 
-    /// Checks that the floor of the user, which is a time, applies to a metric.
-    fn check_floor(&self, rules: &[MetricRule]) -> exit::Result<()> {
+    /// Notes that the floor of the user, which is a time, applies to no metric.
+    fn note_unused_floor(&self, rules: &[MetricRule], quiet: bool) {
         let is_used = self.is_floor_shared || rules.iter().any(|rule| rule.floor > 0.0);
-        match self.floor.filter(|floor| !floor.is_zero() && !is_used) {
-            Some(_) => Err(Error::usage(
-                "--floor applies to times in ns, us, ms or s, and no judged metric is one; use --tolerance",
-            )),
-            None => Ok(()),
+        if !is_used && self.floor.is_some_and(|floor| !floor.is_zero()) {
+            let reason = "it applies to times in ns, us, ms or s, and no judged metric is one";
+            terminal::note(quiet, &format!("--floor has no effect: {reason}"));
         }
     }
 

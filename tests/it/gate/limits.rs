@@ -371,8 +371,12 @@ fn report_must_have_requested_settings() {
     for flags in ["", "--period 1ms --runtime current-thread", "--period 2ms --period 1ms"] {
         check(flags).exits(0);
     }
-    check("--period 2ms").refuses("has the period 1ms, not --period");
-    check("--runtime multi-thread").refuses("has the runtime current-thread, not --runtime");
+    check("--period 2ms").refuses("was not measured at --period; give --period 1ms");
+    // The period is that of the sides.
+    check("--period 2ms --a nanosleep --b nanosleep --max-pairs 24 --round-ticks 25 --tolerance 9999%")
+        .exits(0);
+    check("--runtime multi-thread")
+        .refuses("not measured on --runtime; give --runtime current-thread");
 }
 
 #[test]

@@ -130,26 +130,6 @@ fn blocked_runs_end_with_the_screen() {
     assert_eq!(warning.code, "screen-too-short");
 }
 
-/// A screen whose candidate hangs after enough pairs does not pass by these.
-#[cfg(unix)]
-#[test]
-fn hanging_run_prevents_passing() {
-    let hangs = format!("{COUNTED}[ $n -lt 26 ] || sleep 600");
-    let pair = ScriptPair::new("", &hangs);
-    // The time of the screen ends before the time limit of a run.
-    let limits = ["--tolerance", "9000%", "--max-round-time", "1m"];
-    let gate = pair.screen(&[&["--metric", "wall"][..], &limits].concat()).exits(0);
-    let (verdict, found) = (gate.verdict(), runs(&gate));
-    assert_eq!(
-        (verdict.verdict, verdict.reason, found.pairs, found.looks_taken),
-        (Outcome::Inconclusive, Some(Reason::NotMeasured), 25, 1),
-        "{}",
-        gate.ran.stdout
-    );
-    assert!(verdict.warnings.iter().any(|warning| warning.code == "hanging-run"));
-    assert!(gate.ran.stderr.contains("LOOK CLOSER: this is not a pass"), "{}", gate.ran.stderr);
-}
-
 #[cfg(unix)]
 #[test]
 fn benches_of_a_screen_run_briefly() {
@@ -174,5 +154,25 @@ mod nightly {
         let pair = ScriptPair::new("sleep 600", "");
         pair.screen(&["--metric", "wall"])
             .refuses("the first runs take longer than the 15s of a screen");
+    }
+
+    /// A screen whose candidate hangs after enough pairs does not pass by these.
+    #[test]
+    #[ignore = "nightly: takes the 15 seconds of a screen"]
+    fn hanging_run_prevents_passing() {
+        let hangs = format!("{COUNTED}[ $n -lt 26 ] || sleep 600");
+        let pair = ScriptPair::new("", &hangs);
+        // The time of the screen ends before the time limit of a run.
+        let limits = ["--tolerance", "9000%", "--max-round-time", "1m"];
+        let gate = pair.screen(&[&["--metric", "wall"][..], &limits].concat()).exits(0);
+        let (verdict, found) = (gate.verdict(), runs(&gate));
+        assert_eq!(
+            (verdict.verdict, verdict.reason, found.pairs, found.looks_taken),
+            (Outcome::Inconclusive, Some(Reason::NotMeasured), 25, 1),
+            "{}",
+            gate.ran.stdout
+        );
+        assert!(verdict.warnings.iter().any(|warning| warning.code == "hanging-run"));
+        assert!(gate.ran.stderr.contains("LOOK CLOSER: this is not a pass"), "{}", gate.ran.stderr);
     }
 }

@@ -251,7 +251,8 @@ impl BenchRequest {
         let is_word = |text: &str| text.chars().all(|c| c.is_alphanumeric() || c == '_');
         match self.format.harness().filter_syntax {
             FilterSyntax::Text => Some(benches.any(|name| name.contains(filter))),
-            FilterSyntax::Regex if is_word(filter) => {
+            // Google Benchmark runs every benchmark for `all`.
+            FilterSyntax::Regex if is_word(filter) && filter != "all" => {
                 Some(benches.any(|name| name.contains(filter)))
             }
             // The benchmarks are those that it selected.
@@ -503,7 +504,7 @@ mod tests {
 
     #[test]
     fn filters_match_names() {
-        use BenchFormat::{Criterion, Libtest, PytestBenchmark};
+        use BenchFormat::{Criterion, GoogleBenchmark, Libtest, PytestBenchmark};
         for (format, filters, filter, expected) in [
             (Libtest, &["a.b", "c"][..], "a.b", Some(true)),
             (Libtest, &["a.b", "c"], "c", Some(false)),
@@ -511,6 +512,7 @@ mod tests {
             (Criterion, &["sort", "x"], "x", Some(false)),
             (Criterion, &["sort", "^x"], "^x", None),
             (Criterion, &["^x"], "^x", Some(true)),
+            (GoogleBenchmark, &["all"], "all", Some(true)),
             (PytestBenchmark, &["sort", "x"], "sort", None),
         ] {
             let names = ["sort/a.b"].into_iter();
