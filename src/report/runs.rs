@@ -113,7 +113,7 @@ fn omissions(report: &Report) -> Vec<String> {
 fn missing_values(report: &Report) -> Vec<String> {
     let mut missing = Vec::new();
     if report.partial {
-        missing.push("interrupted: the values cover the time until then".to_owned());
+        missing.push("ended early: the values cover the time until then".to_owned());
     }
     for subject in &report.subjects {
         if let (Status::Failed { reason }, Some(_)) = (&subject.status, &subject.summary) {
