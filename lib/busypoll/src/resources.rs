@@ -63,20 +63,19 @@ impl Resources {
         removed.is_some()
     }
 
-    /// Removes all values. Dropping a runtime does this after dropping the tasks. Panics of the
-    /// destructors then end nothing else, and what a destructor inserts is removed as well.
+    /// Removes all values. Dropping a runtime does this after dropping the tasks.
     pub fn clear(&self) {
         let removed = std::mem::take(&mut *self.0.borrow_mut());
         drop(removed);
     }
 
     /// Removes all values, including those that the destructors of others insert. Ignores panics of
-    /// the destructors.
+    /// the destructors. A value whose destructor always inserts another one remains in the end.
     pub(crate) fn clear_quietly(&self) {
-        loop {
-            let removed = self.0.borrow_mut().pop_first();
-            let Some((_, value)) = removed else { break };
-            drop_quietly(value);
+        const MAX_ROUNDS: usize = 16;
+        for _ in 0..MAX_ROUNDS {
+            let removed = std::mem::take(&mut *self.0.borrow_mut());
+            removed.into_values().for_each(drop_quietly);
         }
     }
 
