@@ -62,7 +62,7 @@ fn benches_of_criterion_are_judged() {
     let tolerance = ["--tolerance", "parse/json=5=12%"];
     pair.gate(&[&["--metric", "criterion"][..], &tolerance].concat()).exits(0);
     // A floor is a time, so it does not apply to numbers without a unit.
-    let gate = pair.gate(&["--metric", "criterion", "--floor", "1ms"]).exits(0);
+    let gate = pair.gate(&["--metric", "criterion", "--floor", "1ms"]).exits(1);
     assert!(gate.ran.stderr.contains("--floor has no effect"), "{}", gate.ran.stderr);
     let group = ["--tolerance", "1%", "--tolerance", "parse=12%"];
     let gate = pair.gate(&[&["--metric", "criterion"][..], &group].concat()).exits(0);
