@@ -137,7 +137,7 @@ fn read_reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
         });
     };
     let reported = ReportedSubject { report, file: file.to_owned(), index };
-    // They may be meant for two sides, which are measured.
+    // If there are two sides as well, the period and the runtime are theirs.
     if args.a.is_empty() && args.programs().is_none() {
         reported.check_settings(&args.judged)?;
     }

@@ -67,7 +67,7 @@ const KINDS: [(&str, RenderFn); 9] = [
 ];
 
 /// The names of the pictures of each kind of file that has several.
-const PICTURES: [ResultNames; 2] = [
+const PICTURES: &[ResultNames] = &[
     &[
         "tradeoff.svg",
         "percentiles.svg",
@@ -178,8 +178,8 @@ fn remove_previous_pictures(directory: &Path, new: &[&str]) -> io::Result<()> {
         let (start, end) = pattern.split_once('*').unwrap_or((*pattern, ""));
         new.iter().any(|name| name.starts_with(start) && name.ends_with(end))
     };
-    let kinds = PICTURES.into_iter().filter(|kind| kind.iter().any(is_new));
-    kinds.into_iter().try_for_each(|kind| file_io::remove_others(directory, kind, new))
+    let kinds = PICTURES.iter().filter(|kind| kind.iter().any(is_new));
+    kinds.copied().try_for_each(|kind| file_io::remove_others(directory, kind, new))
 }
 
 /// Reads all files. The first is given as text, since a pipe can be read only once.
