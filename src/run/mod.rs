@@ -119,8 +119,10 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
         pictures.iter().map(|p| (p.name.as_str(), p.svg.as_str())).collect();
     files.extend(flight.as_deref().map(|flight| (FLIGHT, flight)));
     files.extend([(PAGE, page.as_str()), (REPORT, json.as_str())]);
-    // A late tick and the reader of a stream end a run as the user wants it.
-    let is_ended_by_reader = stream.as_ref().is_some_and(RoundStream::is_closed);
+    // A late tick and the reader of a stream end a run as the user wants it. An interrupt also ends
+    // the reader, if a terminal sends it to both.
+    let is_ended_by_reader =
+        stream.as_ref().is_some_and(RoundStream::is_closed) && !cli::interrupt::has_come();
     out.set_partial(report.partial && !was_stopped && !is_ended_by_reader);
     let saved = out.write_all(&files);
 
@@ -160,10 +162,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
         )));
     }
     saved?;
-    match printed {
-        Err(error) if error.is_closed_pipe() => {}
-        printed => printed?,
-    }
+    printed?;
     let is_complete = report.subjects.iter().all(|subject| match subject.status {
         Status::Measured => true,
         Status::Partial => is_ended_by_reader,

@@ -80,7 +80,7 @@ impl RoundStream {
         }
     }
 
-    /// Returns whether the reader has closed standard output, which ends the run.
+    /// Returns whether the reader has closed standard output, which ends the run and is no error.
     pub fn is_closed(&self) -> bool {
         let is_closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
         self.error.as_ref().is_some_and(is_closed)
@@ -89,13 +89,18 @@ impl RoundStream {
     /// Writes the last line, and removes the rounds from the report.
     ///
     /// # Errors
-    /// Returns the first error of any line.
+    /// Returns the first error of any line, unless the reader has closed standard output.
     pub fn finish(mut self, report: &mut Report) -> Result<()> {
         for subject in &mut report.subjects {
             subject.rounds.clear();
         }
         self.write(&StreamLine::Summary { schema: SCHEMA, report });
-        self.error.map_or(Ok(()), |error| Err(Error::from_stdout(error)))
+        match self.error {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Error::from_stdout(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn write(&mut self, line: &StreamLine<'_>) {

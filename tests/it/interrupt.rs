@@ -75,6 +75,28 @@ fn interrupted_results_replace_no_others() {
     assert!(home.path().join("calibration-2.json").exists());
 }
 
+/// A terminal interrupts a whole pipeline: the reader of a stream is gone as well.
+#[test]
+fn interrupted_pipeline_replaces_no_result() {
+    let home = tempfile::tempdir().unwrap();
+    let out = home.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(out.join("report.json"), "earlier").unwrap();
+    let length = ["--period", "1ms", "--ticks", "600000", "--round-ticks", "600000"];
+    let run = Osjitter::new(["run", "--subject", "nanosleep", "--format", "jsonl", "--force"]);
+    let mut running = run.args(length).args([Path::new("--out"), &out]).start();
+    running.says("600000 ticks: about");
+    // Nothing is written before the end of the only round.
+    running.close_stdout();
+    #[allow(clippy::disallowed_methods, reason = "the warm-up ends in the meantime")]
+    std::thread::sleep(Duration::from_millis(500));
+    running.signal(Signal::INT);
+    let ran = running.ends().exits(4);
+    assert_eq!(std::fs::read_to_string(out.join("report.json")).unwrap(), "earlier");
+    assert!(home.path().join("out-2/report.json").exists(), "{}", ran.stderr);
+    assert!(ran.stderr.contains("was not replaced"), "{}", ran.stderr);
+}
+
 /// Signals of limits and timers would end the process by default, and leave everything as it is.
 #[test]
 fn unusual_signals_keep_results() {

@@ -342,6 +342,12 @@ impl Running {
         send_signal(self.id(), signal);
     }
 
+    /// Closes the pipe of its standard output, as a reader does that ends.
+    #[cfg(unix)]
+    pub fn close_stdout(&mut self) {
+        self.child.stdout = None;
+    }
+
     /// Kills the command with SIGKILL.
     pub fn kill(mut self) {
         self.child.kill().expect("a running command");
@@ -366,8 +372,9 @@ impl Running {
     /// Waits for the end of the command.
     pub fn ends(mut self) -> Ran {
         let mut stdout = String::new();
-        let mut pipe = self.child.stdout.take().expect("stdout is piped");
-        pipe.read_to_string(&mut stdout).expect("text");
+        if let Some(mut pipe) = self.child.stdout.take() {
+            pipe.read_to_string(&mut stdout).expect("text");
+        }
         self.stderr.read_to_string(&mut self.read_stderr).expect("text");
         let status = self.child.wait().expect("an exit status");
         Ran {
