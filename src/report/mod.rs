@@ -11,7 +11,7 @@ use crate::doctor;
 use crate::doctor::file::Checkup;
 use cli::exit::{Error, ExitStatus, Result, usage};
 use cli::file_io;
-use cli::file_io::{Destination, ResultNames};
+use cli::file_io::{Destination, RUN_PICTURES, ResultNames};
 use files::compare::Comparison;
 use files::file::File;
 use files::find::Find;
@@ -23,7 +23,7 @@ use interop::file_format::FileFormat;
 use interop::fleet::{self, Fleet};
 use interop::pair;
 
-use crate::bench;
+use crate::bench::{self, timeout};
 use crate::flight_record::{self, Flight};
 use crate::gate::calibrate;
 use crate::gate::text::RenderedVerdict;
@@ -67,17 +67,7 @@ const KINDS: [(&str, RenderFn); 9] = [
 ];
 
 /// The names of the pictures of each kind of file that has several.
-const PICTURES: &[ResultNames] = &[
-    &[
-        "tradeoff.svg",
-        "percentiles.svg",
-        "over-time.svg",
-        "card.svg",
-        "histogram-*.svg",
-        "time-*.svg",
-    ],
-    &["timeout-*.svg"],
-];
+const PICTURES: [ResultNames; 2] = [&RUN_PICTURES, &timeout::view::PICTURES];
 
 fn read<T: File>(text: &str) -> Result<T> {
     T::from_json(text).map_err(|e| Error::usage(e.to_string()))

@@ -6,7 +6,7 @@ mod counts_program;
 pub mod file;
 mod picture;
 mod reference;
-mod view;
+pub mod view;
 mod workload_runtime;
 
 use std::time::Duration;

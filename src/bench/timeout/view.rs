@@ -15,8 +15,11 @@ use crate::bench::timeout::reference::add_comparison;
 use render::document::{Document, Table};
 use render::picture::canvas::Picture;
 
+/// The pictures of the bench.
+pub const PICTURES: [&str; 1] = ["timeout-*.svg"];
+
 impl BenchFile for TimeoutReport {
-    const RESULTS: ResultNames = &["timeout.json", "timeout-*.svg"];
+    const RESULTS: ResultNames = &["timeout.json", PICTURES[0]];
 
     /// Describes the versions and the cost of the clocks, then each workload.
     fn document(&self, reference: bool) -> Document {

@@ -19,7 +19,9 @@ use crate::position::format_position;
 use crate::words::pluralize;
 
 pub use destination::{Destination, check_inputs, write_outputs};
-pub use output_directory::{OutputDirectory, RESULT_FILES, ResultNames, remove_others};
+pub use output_directory::{
+    OutputDirectory, RESULT_FILES, RUN_PICTURES, ResultNames, remove_others,
+};
 pub use stream::write_stdout;
 pub use temporaries::{TemporaryWorktree, remove_all as remove_temporaries};
 pub use text_reader::TextReader;

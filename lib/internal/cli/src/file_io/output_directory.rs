@@ -40,15 +40,8 @@ pub struct OutputDirectory {
     has_written: Cell<bool>,
 }
 
-/// The files of a measurement: of a run, a trace, a gate or a search.
-pub const RESULT_FILES: ResultNames = &[
-    "report.json",
-    "verdict.json",
-    "find.json",
-    "find.svg",
-    "report.html",
-    "flight.json",
-    "timers.csv",
+/// The pictures of a run.
+pub const RUN_PICTURES: [&str; 6] = [
     "tradeoff.svg",
     "percentiles.svg",
     "over-time.svg",
@@ -56,6 +49,26 @@ pub const RESULT_FILES: ResultNames = &[
     "histogram-*.svg",
     "time-*.svg",
 ];
+
+/// The files of a measurement: of a run, a trace, a gate or a search.
+pub const RESULT_FILES: ResultNames = &{
+    let [tradeoff, percentiles, over_time, card, histograms, times] = RUN_PICTURES;
+    [
+        "report.json",
+        "verdict.json",
+        "find.json",
+        "find.svg",
+        "report.html",
+        "flight.json",
+        "timers.csv",
+        tradeoff,
+        percentiles,
+        over_time,
+        card,
+        histograms,
+        times,
+    ]
+};
 
 /// The names of the files that a kind of command writes; `*` matches any text.
 pub type ResultNames = &'static [&'static str];
