@@ -283,6 +283,21 @@ fn interrupted_run_keeps_its_rounds() {
     ");
 }
 
+/// The ticks of the round are not lost: none was due.
+#[test]
+fn cut_warmup_leaves_no_round() {
+    let mut script = script();
+    for key in ["interrupt_at_round", "no_tick_in_round"] {
+        script["scripted"][key] = 2.into();
+    }
+    let args = ["scripted", "--format", "jsonl"];
+    let ran = run(&SCRIPTED).args(args).script(&script).out("").run().exits(4);
+    let subject = find_subject(&report(&ran), "scripted").clone();
+    assert_eq!((&subject.status, subject.rounds.len()), (&Status::Partial, 2));
+    assert_eq!(subject.summary.unwrap().ticks, 100);
+    assert_eq!(ran.stdout.lines().count(), 3, "two rounds and the report: {}", ran.stdout);
+}
+
 #[test]
 fn script_errors_name_their_location() {
     for (script, expected) in [

@@ -159,6 +159,10 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
                 self.rounds[scenario_index].killed_processes += round.cost.killed_processes;
                 self.rounds[scenario_index].excluded.push(excluded);
             }
+            // A round that was stopped in its warm-up has lost no tick, unlike others without ticks.
+            Ok(round) if round.stopped && !has_planned_ticks(&round) => {
+                self.rounds[scenario_index].complete = false;
+            }
             Ok(round) => {
                 let scenario = &self.plan.scenarios[scenario_index];
                 if let Some(listener) = &mut self.listener {
@@ -281,6 +285,10 @@ fn is_stamped(scenario: &Scenario) -> bool {
     scenario.subject.as_builtin().is_some_and(|entry| entry.runtime_kind != RuntimeKind::Script)
 }
 
+fn has_planned_ticks(round: &MeasuredRound) -> bool {
+    round.instances.iter().any(|instance| instance.samples.grid.ticks > 0)
+}
+
 /// Maximum number of rounds that are kept per subject with `--no-samples`.
 const MAX_KEPT_ROUNDS: usize = MAX_ROUNDS_WITHOUT_SAMPLES as usize;
 
@@ -386,7 +394,7 @@ fn report_subject(
     let complete = total >= scenario.rounds() && rounds.complete;
     let status = match failure {
         Some(error) => Status::Failed { reason: error.to_string() },
-        None if rounds.measured == 0 && !rounds.excluded.is_empty() => {
+        None if rounds.complete && rounds.measured == 0 && !rounds.excluded.is_empty() => {
             let changes = describe_exclusions(&rounds.excluded);
             Status::Failed { reason: format!("every round is excluded: {changes}") }
         }

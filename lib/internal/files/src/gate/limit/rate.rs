@@ -6,8 +6,8 @@
 
 use std::fmt;
 
-use super::rounds::RoundTicks;
-use crate::report::{Round, Subject, Summary};
+use super::rounds::{RoundTicks, planned_ticks};
+use crate::report::{Subject, Summary};
 use jitterstat::gate::decision::{Outcome, Reason};
 use jitterstat::stats::bootstrap;
 use jitterstat::stats::miss_rate::{self, MissRate, RoundMisses};
@@ -98,7 +98,7 @@ impl MeasuredRate {
         let max_late_ns = u64::try_from(summary.lateness_ns.max).unwrap_or(0);
         let max_stall_ns = max_stall_ns.map(|stall_ns| stall_ns.max(max_late_ns));
         let max_burst = max_stall_ns.map(|stall_ns| burst_ticks(stall_ns, period_ns, instances));
-        let (rate, source) = match (round_misses(&subject.rounds), max_burst) {
+        let (rate, source) = match (round_misses(subject), max_burst) {
             (Some(rounds), _) => {
                 let source = if is_own { RateSource::Rounds } else { RateSource::ForeignRounds };
                 (MissRate::from_rounds(&rounds, max_burst), source)
@@ -209,17 +209,14 @@ fn counted_misses(summary: &Summary, is_own: bool) -> Result<u64, UnknownRate> {
 }
 
 /// Returns the misses of each round; `None` without rounds, or if they are not counted. All ticks of
-/// a round without a summary were missed, because none was delivered.
-fn round_misses(rounds: &[Round]) -> Option<Vec<RoundMisses>> {
-    let mut misses = Vec::new();
+/// a lost round were missed.
+fn round_misses(subject: &Subject) -> Option<Vec<RoundMisses>> {
     // The entry of the first instance contains the summary of the whole round.
-    for entries in rounds.chunk_by(|a, b| a.index == b.index) {
-        misses.push(match &entries[0].summary {
-            Some(summary) => Some(RoundMisses { ticks: summary.ticks, missed: summary.missed? }),
-            None => None,
-        });
+    let rounds = subject.rounds.chunk_by(|a, b| a.index == b.index);
+    let mut misses = Vec::new();
+    for (entries, ticks) in rounds.zip(planned_ticks(subject)).filter(|(_, ticks)| *ticks > 0) {
+        let missed = entries[0].summary.as_ref().map_or(Some(ticks), |summary| summary.missed)?;
+        misses.push(RoundMisses { ticks, missed });
     }
-    let ticks = misses.iter().flatten().map(|round| round.ticks).max()?;
-    let lost = RoundMisses { ticks, missed: ticks };
-    Some(misses.into_iter().map(|round| round.unwrap_or(lost)).collect())
+    (!misses.is_empty()).then_some(misses)
 }

@@ -121,8 +121,7 @@ pub enum MissingRounds {
 }
 
 impl RoundTicks {
-    /// Collects the rounds of a measured subject. A round in which no tick was delivered counts as a
-    /// round of the full length whose ticks were skipped.
+    /// Collects the rounds of a measured subject. All ticks of a lost round count as skipped.
     ///
     /// # Errors
     /// Returns an error if no round has ticks, or the report contains no samples.
@@ -135,11 +134,19 @@ impl RoundTicks {
         }
         // The entries of the instances of a round are consecutive.
         let entries = subject.rounds.chunk_by(|a, b| a.index == b.index);
-        let rounds = entries.zip(CostPerTick::from_subject(subject));
-        let mut rounds: Vec<Self> =
-            rounds.map(|(entries, costs)| Self::from_entries(subject, entries, costs)).collect();
-        plan_lost_rounds(&mut rounds);
-        Ok(rounds)
+        let rounds = entries.zip(CostPerTick::from_subject(subject)).zip(planned_ticks(subject));
+        let mut collected = Vec::new();
+        for ((entries, costs), ticks) in rounds {
+            if ticks == 0 && entries.iter().all(|entry| entry.lateness_ns.is_empty()) {
+                continue;
+            }
+            let mut round = Self::from_entries(subject, entries, costs);
+            if round.planned() == 0 {
+                round.plan(ticks);
+            }
+            collected.push(round);
+        }
+        Ok(collected)
     }
 
     fn from_entries(
@@ -159,6 +166,14 @@ impl RoundTicks {
 
     fn planned(&self) -> u64 {
         self.parts.iter().map(|p| p.grid.ticks).sum()
+    }
+
+    /// Distributes the planned ticks of a lost round over its instances.
+    fn plan(&mut self, ticks: u64) {
+        let instances = self.instances().max(1);
+        for part in &mut self.parts {
+            part.grid.ticks = ticks / instances;
+        }
     }
 
     /// Returns the number of planned and of missed ticks.
@@ -187,14 +202,25 @@ impl RoundTicks {
     }
 }
 
-/// Plans the ticks of rounds in which none was delivered, which have no summary with their number.
-fn plan_lost_rounds(rounds: &mut [RoundTicks]) {
-    let ticks = rounds.iter().flat_map(|r| &r.parts).map(|p| p.grid.ticks).max().unwrap_or(0);
-    for round in rounds.iter_mut().filter(|round| round.planned() == 0) {
-        for part in &mut round.parts {
-            part.grid.ticks = ticks;
-        }
+/// Returns the number of planned ticks of each round.
+///
+/// A round without a delivered tick has no summary. Either it was lost: its ticks are those of the
+/// subject that are in no other round. Or it had none, like a slice of a trace without a timer, and a
+/// round that an interrupt cut in its warm-up.
+pub(super) fn planned_ticks(subject: &report::Subject) -> Vec<u64> {
+    // The entry of the first instance contains the summary of the whole round.
+    let entries = subject.rounds.chunk_by(|a, b| a.index == b.index);
+    let summaries = entries.map(|entries| entries[0].summary.as_ref());
+    let mut planned: Vec<u64> = summaries.map(|s| s.map_or(0, |s| s.ticks)).collect();
+    let round_ticks = planned.iter().copied().max().unwrap_or(0);
+    let counted = planned.iter().fold(0, |sum: u64, ticks| sum.saturating_add(*ticks));
+    let total = subject.summary.as_ref().map_or(0, |summary| summary.ticks);
+    let mut lost = total.saturating_sub(counted);
+    for ticks in planned.iter_mut().filter(|ticks| **ticks == 0) {
+        *ticks = round_ticks.min(lost);
+        lost -= *ticks;
     }
+    planned
 }
 
 impl Count {

@@ -267,6 +267,26 @@ fn lost_rounds_count_as_missed() {
     }
 }
 
+/// Interrupts cut rounds in their warm-up, and a trace has slices without a timer.
+#[test]
+fn rounds_without_ticks_lose_none() {
+    for instances in [1, 2] {
+        let mut subject = subject_with_lost_rounds(instances);
+        subject.summary.as_mut().unwrap().ticks = 15 * 250 * instances;
+        let rounds = RoundTicks::from_subject(&subject).unwrap();
+        let measured = SummaryPath::find("missed").unwrap().measure(&rounds);
+        assert_eq!((measured.value, measured.rounds), (Some(0.0), 15));
+        assert_eq!(measured.ticks, 3_750 * instances);
+        let found = rate::MeasuredRate::from_subject(&subject, true, None).unwrap();
+        assert_eq!((found.rate().missed(), found.rate().rounds()), (0, 15));
+        // The last one was cut, the others were lost.
+        subject.summary.as_mut().unwrap().ticks += 4 * 250 * instances;
+        let rounds = RoundTicks::from_subject(&subject).unwrap();
+        let measured = SummaryPath::find("missed").unwrap().measure(&rounds);
+        assert_eq!((measured.rounds, measured.ticks), (19, 4_750 * instances));
+    }
+}
+
 /// A subject of 20 rounds of 250 ticks in time, of which every fourth one delivered none.
 fn subject_with_lost_rounds(instances: u64) -> report::Subject {
     let mut subject = subject_with_misses(&[0; 20]);
@@ -281,6 +301,7 @@ fn subject_with_lost_rounds(instances: u64) -> report::Subject {
             rounds.push(report::Round { instance, summary, ..round.clone() });
         }
     }
+    subject.summary.as_mut().unwrap().ticks *= instances;
     report::Subject { instances, rounds, ..subject }
 }
 
