@@ -180,16 +180,16 @@ impl GateCalibration {
         let (name, subject) = (&number.name, &self.subject);
         let tolerated = format_tolerance(calibrated.ratio(tolerated));
         let smallest = format_change(calibrated.ratio(smallest));
-        Some(Warning {
-            code: "tolerance-below-noise".to_owned(),
-            message: format!(
+        Some(Warning::new(
+            "tolerance-below-noise",
+            format!(
                 "the tolerance of {name} is {tolerated}, but {last_look} pairs detect no less than {smallest} here (calibrated \
                  with {subject}): the gate will often be inconclusive."
             ),
-            hint: format!(
+            &format!(
                 "Use a wider --tolerance {name}=…%, a higher --max-pairs, or a quieter machine."
             ),
-        })
+        ))
     }
 
     /// Returns the alpha of one number at one look.
@@ -310,9 +310,9 @@ fn format_differences(differences: &[Difference]) -> Option<String> {
 }
 
 fn unused_warning(reason: &str) -> Warning {
-    Warning {
-        code: "calibration-not-used".to_owned(),
-        message: format!("The calibration does not match this gate: {reason}."),
-        hint: "Calibrate on this machine, in the same way.".to_owned(),
-    }
+    Warning::new(
+        "calibration-not-used",
+        format!("The calibration does not match this gate: {reason}."),
+        "Calibrate on this machine, in the same way.",
+    )
 }

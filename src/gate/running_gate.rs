@@ -79,9 +79,7 @@ impl RunningGate {
     }
 
     pub fn warn(&mut self, code: &str, message: &str, hint: &str) {
-        let warning =
-            Warning { code: code.to_owned(), message: message.to_owned(), hint: hint.to_owned() };
-        self.verdict.warnings.push(warning);
+        self.verdict.warnings.push(Warning::new(code, message, hint));
     }
 
     /// Reports processes that the programs left running: work that a program moves to them is

@@ -190,13 +190,13 @@ impl StoppingTick {
             Some(_) => "flight.json contains the second before it",
             None => "its round failed, so there is no flight record",
         };
-        Warning {
-            code: BREAK.to_owned(),
-            message: format!(
+        Warning::new(
+            BREAK,
+            format!(
                 "ended by --break {limit}: tick {tick} of {scenario_id}{round} was {lateness} late{exclusion}"
             ),
-            hint: hint.to_owned(),
-        }
+            hint,
+        )
     }
 }
 

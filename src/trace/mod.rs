@@ -272,18 +272,23 @@ fn collect_warnings(
     trace: &Trace,
 ) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let mut warn = |code: &str, message: String, hint: &str| {
-        warnings.push(Warning { code: code.to_owned(), message, hint: hint.to_owned() });
-    };
     if trace.lost > 0 {
         let lost = pluralize(trace.lost, "record");
         let message = format!("The kernel lost {lost}: timers around them are not counted.");
-        warn("trace-lost", message, "Trace a shorter window, or a machine that switches less.");
+        warnings.push(Warning::new(
+            "trace-lost",
+            message,
+            "Trace a shorter window, or a machine that switches less.",
+        ));
     }
     if groups.left_out > 0 {
         let timers = pluralize(groups.left_out, "timer");
         let message = format!("{timers} of the threads with the fewest timers left out.");
-        warn("trace-threads", message, "Select threads by name with --thread.");
+        warnings.push(Warning::new(
+            "trace-threads",
+            message,
+            "Select threads by name with --thread.",
+        ));
     }
     if recording.is_full {
         let message = format!(
@@ -294,7 +299,7 @@ fn collect_warnings(
             None => "Trace a shorter window, or with --thread.",
             Some(_) => "Trace a shorter window.",
         };
-        warn("trace-full", message, hint);
+        warnings.push(Warning::new("trace-full", message, hint));
     }
     warnings
 }

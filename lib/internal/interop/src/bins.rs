@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 
 use crate::import_error::{ImportReason, Result};
-use crate::imported::{self, ImportedReport, MissedTicks, warning};
+use crate::imported::{self, ImportedReport, MissedTicks};
 
 /// Maximum number of bins of one histogram; cyclictest has at most 1,000,000.
 const MAX_BINS: usize = 1 << 20;
@@ -177,7 +177,7 @@ impl BinnedValues {
             let message = format!(
                 "{id}: there are no bins, only the range of {count} values and perhaps their mean."
             );
-            return vec![warning("import-no-histogram", message, hint)];
+            return vec![Warning::new("import-no-histogram", message, hint)];
         };
         let mut warnings = Vec::new();
         if above > 0 {
@@ -187,11 +187,11 @@ impl BinnedValues {
                  only the largest, {largest}, is known. A percentile among them is left out; the histogram counts \
                  them at {largest}."
             );
-            warnings.push(warning("import-overflow", message, hint));
+            warnings.push(Warning::new("import-overflow", message, hint));
         }
         if self.mean_ns.is_none() {
             let message = format!("{id}: no possible mean is stated, so it is unknown.");
-            warnings.push(warning("import-mean", message, "Use the percentiles instead."));
+            warnings.push(Warning::new("import-mean", message, "Use the percentiles instead."));
         }
         warnings
     }

@@ -12,7 +12,7 @@ use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::import_error::{ImportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
     ImportedReport, check_count, clock, no_cost, no_rounds, strip_escapes, subject, unknown_host,
-    unknown_period, warning,
+    unknown_period,
 };
 use crate::unit::Unit;
 
@@ -186,7 +186,7 @@ impl MapHistogram {
 
 fn warnings(has_all_units: bool) -> Vec<Warning> {
     let mut warnings = vec![
-        warning(
+        Warning::new(
             BIN_EDGES,
             "bpftrace prints the counts of bins alone: a percentile and the maximum are the upper end of their bin, which \
              with hist() may be twice the exact value, and the minimum is the lower end of its bin.",
@@ -199,7 +199,7 @@ fn warnings(has_all_units: bool) -> Vec<Warning> {
     if !has_all_units {
         let message = "The name of a map states no unit: values are taken as nanoseconds, in which bpftrace's clock counts.";
         let hint = "If they are in another unit, give it with --unit, or name the map @usecs.";
-        warnings.push(warning("import-unit", message, hint));
+        warnings.push(Warning::new("import-unit", message, hint));
     }
     warnings
 }

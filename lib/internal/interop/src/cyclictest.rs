@@ -15,7 +15,7 @@ use crate::getopt::{Found, Options};
 use crate::import_error::{ImportPlace, Result};
 use crate::imported::{
     check_count, clock, json, no_cost, no_rounds, rfc3339, rounded, subject, unique_numbers,
-    unknown_period, warning,
+    unknown_period,
 };
 use crate::rt_tests::{Frame, SysInfo, format_mail_date};
 use files::entry::{Entry, entries};
@@ -109,7 +109,7 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
         bins::add_subject(&mut imported, subject, values, HINT);
     }
     if period == CommandPeriod::Default {
-        imported.warnings.push(warning(
+        imported.warnings.push(Warning::new(
             "import-default-period",
             "The command line states no period, so that cyclictest used its own default of 1 ms.",
             "Give cyclictest -i, so that the period is in its file.",
@@ -131,7 +131,7 @@ pub(super) fn thread_id(number: u64, period_ns: Option<u64>) -> String {
 
 /// Returns the warning about the missed ticks of a known period.
 pub(super) fn missed_warning() -> Warning {
-    warning(
+    Warning::new(
         "import-missed",
         "cyclictest leaves out the deadlines that passed while a thread was late: one long stall is one value, not as \
          many as it had ticks. Missed ticks are those known to be a period late, at least.",

@@ -14,7 +14,7 @@ use crate::cyclictest::{HINT, TOOL, missed_warning, thread_id};
 use crate::import_error::{ImportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
     CUT_WARNING, ImportedReport, check_count, clock, no_cost, no_rounds, rounded, strip_escapes,
-    subject, unknown_host, unknown_period, warning,
+    subject, unknown_host, unknown_period,
 };
 use crate::unit::Unit;
 
@@ -398,12 +398,12 @@ impl Output {
             let message =
                 "The output of cyclictest states no unit: values are taken as microseconds.";
             let hint = "If it ran with -N, they are nanoseconds: give --unit ns.";
-            warnings.push(warning("import-unit", message, hint));
+            warnings.push(Warning::new("import-unit", message, hint));
         }
         if self.skips_cycles && self.columns.is_empty() {
             let message = "The values of -v skip cycles: lines are missing, or -o left out values.";
             let hint = "Keep all lines, and run cyclictest without -o.";
-            warnings.push(warning(CUT_WARNING, message, hint));
+            warnings.push(Warning::new(CUT_WARNING, message, hint));
         }
         let has_periods = self.threads.values().all(|figures| figures.period_us().is_some());
         warnings.push(if has_periods {

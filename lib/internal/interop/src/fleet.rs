@@ -19,9 +19,7 @@ use files::report::{MAX_COUNT, Report, Status, Subject, Warning};
 
 use crate::bins_directory::BinsSearch;
 use crate::import_error::{DamagedFile, ImportReason, Result};
-use crate::imported::{
-    ImportedReport, check_count, clock, no_cost, subject, unknown_host, warning,
-};
+use crate::imported::{ImportedReport, check_count, clock, no_cost, subject, unknown_host};
 use crate::pair::{BINS, ENDINGS, INTERVALS, file_path, output_files, split_path};
 
 /// Code of the warning of a report that lacks files of bins.
@@ -303,7 +301,7 @@ impl Fleet {
              and no confidence intervals.",
             widths.fold(0.0, f64::max)
         );
-        warning("import-bins", message, "report.json of osjitter run keeps every sample.")
+        Warning::new("import-bins", message, "report.json of osjitter run keeps every sample.")
     }
 
     /// Describes intervals of which only the bins are known.
@@ -317,12 +315,12 @@ impl Fleet {
              that are later than a period, and the maximum is the upper end of its bin.",
             pluralize(self.without_facts, "interval")
         );
-        Some(warning("import-bins-alone", message, "Keep both files of a pair together."))
+        Some(Warning::new("import-bins-alone", message, "Keep both files of a pair together."))
     }
 
     fn damage_warning(&self) -> Option<Warning> {
         let message = self.omitted_damage()? + ".";
-        Some(warning(DAMAGE_WARNING, message, "Repair the row, or remove the files."))
+        Some(Warning::new(DAMAGE_WARNING, message, "Repair the row, or remove the files."))
     }
 
     /// Describes intervals that are left out because their bins are missing.
@@ -334,14 +332,14 @@ impl Fleet {
         let intervals = pluralize(self.cut.count, "interval");
         let message = format!("{intervals} left out: there are ticks, but no bins.");
         let hint = "The recorder was killed between its two files, or the .bins file was removed.";
-        Some(warning(MISSING_BINS_WARNING, message, hint))
+        Some(Warning::new(MISSING_BINS_WARNING, message, hint))
     }
 
     fn early_ticks_warning(&self) -> Option<Warning> {
         if !self.intervals.iter().any(has_early_ticks) {
             return None;
         }
-        Some(warning(
+        Some(Warning::new(
             "import-bins-early",
             "Some ticks came before their deadline. Bins do not keep by how much; it is shown as 1 ns.",
             "An early tick is a bug of its timer or its clock.",

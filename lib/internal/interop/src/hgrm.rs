@@ -21,7 +21,7 @@ use crate::hlog;
 use crate::import_error::{ExportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
     ImportedReport, check_count, clock, no_cost, no_rounds, run_id, subject, unknown_host,
-    unknown_period, warning,
+    unknown_period,
 };
 use crate::unit::Unit;
 
@@ -353,7 +353,7 @@ fn nanoseconds(value: f64, unit_ns: u64) -> Result<u64> {
 
 fn warnings(has_units: bool) -> Vec<Warning> {
     let mut warnings = vec![
-        warning(
+        Warning::new(
             "import-rounded",
             "A percentile is the value of the first row of the table that reaches it, and may be later than the exact \
              one.",
@@ -366,7 +366,7 @@ fn warnings(has_units: bool) -> Vec<Warning> {
     if !has_units {
         let message = "The file states no unit: values are taken as milliseconds, by convention.";
         let hint = "If they are in another unit, give it with --unit.";
-        warnings.push(warning("import-unit", message, hint));
+        warnings.push(Warning::new("import-unit", message, hint));
     }
     warnings
 }

@@ -8,7 +8,7 @@ use jitterstat::stats::quantile::nearest_rank;
 
 use crate::import_error::{ImportReason, Result};
 use crate::imported::{
-    ImportedReport, MissedTicks, clock, no_cost, no_rounds, subject, summary, unknown_host, warning,
+    ImportedReport, MissedTicks, clock, no_cost, no_rounds, subject, summary, unknown_host,
 };
 use files::quantity::GAPS;
 
@@ -156,7 +156,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 
 fn warnings(text: &str, above: &str, within: &str) -> Vec<Warning> {
     let mut warnings = vec![
-        warning(
+        Warning::new(
             GAPS,
             format!(
                 "hwlatdetect lists only gaps above its threshold, {above}, found in {within} with interrupts off: these are gaps, not \
@@ -170,7 +170,7 @@ fn warnings(text: &str, above: &str, within: &str) -> Vec<Warning> {
     if let Some(smis) = labelled_number(text, "SMIs during run:") {
         let message = format!("{smis} system management interrupts came during the run.");
         let hint = "The firmware makes them; its settings are the place to look.";
-        warnings.push(warning("import-smi", message, hint));
+        warnings.push(Warning::new("import-smi", message, hint));
     }
     warnings
 }

@@ -228,10 +228,6 @@ pub(super) fn clock(source: &str, step_ns: Option<u64>) -> Clock {
     }
 }
 
-pub(super) fn warning(code: &str, message: impl Into<String>, hint: &str) -> Warning {
-    Warning { code: code.to_owned(), message: message.into(), hint: hint.to_owned() }
-}
-
 /// Returns the hint of a tool whose busy loop records gaps.
 pub(super) fn compare_gaps_hint() -> String {
     format!(
@@ -241,7 +237,7 @@ pub(super) fn compare_gaps_hint() -> String {
 }
 
 pub(super) fn no_rounds(tool: &str) -> Warning {
-    warning(
+    Warning::new(
         "import-no-rounds",
         format!(
             "{tool} keeps no samples and runs no rounds: there are no confidence intervals and nothing over time."
@@ -251,7 +247,7 @@ pub(super) fn no_rounds(tool: &str) -> Warning {
 }
 
 pub(super) fn no_cost(tool: &str) -> Warning {
-    warning(
+    Warning::new(
         "import-no-cost",
         format!("{tool} does not measure what the ticks cost."),
         "osjitter run shows CPU time next to lateness.",
@@ -260,7 +256,7 @@ pub(super) fn no_cost(tool: &str) -> Warning {
 
 /// Returns the warning for a source without a period. `source` begins the sentence.
 pub(super) fn unknown_period(source: &str) -> Warning {
-    warning(
+    Warning::new(
         "import-no-period",
         format!("{source} states no period: missed ticks are not known."),
         "Keep the command line with the result.",
@@ -272,7 +268,7 @@ pub(super) fn rounded(tool: &str, step: &str, direction: &str) -> Warning {
         "cyclictest" | "jitterdebugger" => format!("; with -N, {tool} counts in ns"),
         _ => String::new(),
     };
-    warning(
+    Warning::new(
         "import-rounded",
         format!(
             "{tool} counts in whole {step}, {direction}: percentiles are made from those bins."

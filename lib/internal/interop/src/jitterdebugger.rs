@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use files::report::Report;
+use files::report::{Report, Warning};
 use serde::Deserialize;
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::import_error::{ImportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
     ImportedReport, check_count, clock, json, no_cost, no_rounds, rounded, subject, unique_numbers,
-    unknown_period, warning,
+    unknown_period,
 };
 use crate::rt_tests::{SysInfo, replace_nan};
 
@@ -54,7 +54,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
         Some(1_000) | None => 1_000,
         Some(other) => return Err(ImportReason::InvalidResolution { ns: other }.into()),
     };
-    let unknown_cpus = warning(
+    let unknown_cpus = Warning::new(
         "import-no-cpu",
         "jitterdebugger numbers its threads in the order of their CPUs: cpu-0 is the first CPU that it ran on, not CPU 0.",
         "Keep the value of its option --affinity with the result.",

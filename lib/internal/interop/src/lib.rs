@@ -46,7 +46,7 @@ pub use crate::imported::{CUT_WARNING, FAILED_RUN_WARNING};
 use cli::exit;
 use cli::file_io;
 use files::file::File as _;
-use files::report::Report;
+use files::report::{Report, Warning};
 
 use crate::file_format::FileFormat;
 use crate::import_error::{ImportReason, Result, UnknownContent};
@@ -153,7 +153,7 @@ fn parse_format(text: &str, format: &FileFormat, unit: Option<Unit>) -> Result<R
         return Err(ImportReason::OtherTool(Box::new(other)).into());
     }
     if may_lose_figures(text, format) {
-        report.warnings.push(imported::warning(
+        report.warnings.push(Warning::new(
             LAST_LINE_WARNING,
             "The text has no line break after its last line: a number in it may be cut off, or a thread missing.",
             "Copy the whole output, or end it with a line break if it is complete.",

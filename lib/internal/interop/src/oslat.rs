@@ -19,7 +19,7 @@ use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::import_error::{ImportPlace, ImportReason, Result};
 use crate::imported::{
     ImportedReport, check_count, clock, compare_gaps_hint, json, no_cost, no_rounds, rounded,
-    subject, unique_numbers, warning,
+    subject, unique_numbers,
 };
 use crate::rt_tests::Frame;
 use files::quantity::GAPS;
@@ -165,7 +165,7 @@ pub(super) fn add_threads(
 fn warnings(has_decimals: bool) -> Vec<Warning> {
     let step = if has_decimals { "bins, whose labels are microseconds" } else { "microseconds" };
     vec![
-        warning(
+        Warning::new(
             GAPS,
             "oslat counts every turn of a busy loop by how long it took: these are gaps, not lateness, there is no period, \
              and millions of turns with nothing in them make up the percentiles.",

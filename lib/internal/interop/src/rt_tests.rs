@@ -13,7 +13,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::import_error::{ImportReason, Result};
-use crate::imported::{FAILED_RUN_WARNING, ImportedReport, json, rfc3339, unknown_host, warning};
+use crate::imported::{FAILED_RUN_WARNING, ImportedReport, json, rfc3339, unknown_host};
 
 /// The frame. Fields that are only written are skipped when reading, since nothing depends on them.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -112,7 +112,7 @@ impl Frame {
         let message =
             || format!("{tool} has failed with the return code {code}, so values may be missing.");
         let hint = "Repeat the run.";
-        (code != 0).then(|| warning(FAILED_RUN_WARNING, message(), hint))
+        (code != 0).then(|| Warning::new(FAILED_RUN_WARNING, message(), hint))
     }
 
     /// Returns the content of the frame, without the threads.

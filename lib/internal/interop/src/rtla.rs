@@ -9,7 +9,7 @@ use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::import_error::{ImportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
     CUT_WARNING, ImportedReport, check_count, clock, compare_gaps_hint, no_cost, no_rounds,
-    rounded, subject, unknown_host, unknown_period, warning,
+    rounded, subject, unknown_host, unknown_period,
 };
 use files::quantity::GAPS;
 
@@ -296,7 +296,7 @@ impl Table {
         self.check_printed()?;
         let lacks_max = |column: &CpuColumn| column.max.is_none() && !column.buckets.is_empty();
         if self.columns.iter().any(lacks_max) {
-            imported.warnings.push(warning(
+            imported.warnings.push(Warning::new(
                 CUT_WARNING,
                 "The line \"max:\" is missing: a maximum is known only as the lower edge of its bucket.",
                 "Run rtla without --no-summary, and keep its whole output.",
@@ -332,7 +332,7 @@ fn warnings(program: Program, unit_ns: u64) -> Vec<Warning> {
     let mut warnings = vec![no_rounds(command), no_cost(command)];
     warnings.push(match program {
         Program::Timerlat => unknown_period(command),
-        Program::Osnoise => warning(
+        Program::Osnoise => Warning::new(
             GAPS,
             "osnoise counts what took a CPU from a busy loop, by how long: these are gaps, not lateness, and there is no \
              period.",

@@ -12,7 +12,7 @@ use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::import_error::{ImportPlace, ImportReason, Result};
 use crate::imported::{
     CUT_WARNING, ImportedReport, MissedTicks, check_count, clock, no_cost, no_rounds, rounded,
-    run_id, strip_escapes, subject, summary, unknown_host, unknown_period, warning,
+    run_id, strip_escapes, subject, summary, unknown_host, unknown_period,
 };
 
 pub(super) const TOOL: &str = "xenomai-latency";
@@ -329,7 +329,7 @@ fn add_run(
         "{}: there are no bins of a known width, only the range of the values and perhaps their mean.",
         subject.id
     );
-    to.warnings.push(warning("import-no-histogram", message, HINT));
+    to.warnings.push(Warning::new("import-no-histogram", message, HINT));
     to.subjects.push(subject);
     Ok(())
 }
@@ -351,14 +351,18 @@ fn warnings(runs: &[Run]) -> Vec<Warning> {
     if runs.iter().any(|run| !run.bins.is_empty()) {
         warnings.push(rounded(TOOL, "microseconds", "rounded up"));
     } else {
-        warnings.push(warning("import-no-count", "The number of values is not stated.", HINT));
+        warnings.push(Warning::new("import-no-count", "The number of values is not stated.", HINT));
     }
     if runs.iter().any(|run| run.figures().is_some() && run.period_ns.is_none()) {
         warnings.push(unknown_period(TOOL));
     }
     if runs.iter().any(|run| run.whole.is_none() && run.last_second.is_some()) {
         let message = "The line of the whole run is missing: the figures are those up to the last second, and the mean is unknown.";
-        warnings.push(warning(CUT_WARNING, message, "End latency with Ctrl-C, or give it -T."));
+        warnings.push(Warning::new(
+            CUT_WARNING,
+            message,
+            "End latency with Ctrl-C, or give it -T.",
+        ));
     }
     warnings
 }

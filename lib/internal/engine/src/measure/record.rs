@@ -507,14 +507,10 @@ fn startup_warnings(plan: &Plan, starts: &StartupCosts, rounds: &[ScenarioRounds
         let is_unknown = rounds.kept.iter().any(|round| round.cost.usage.cpu_ns.is_none());
         let Some(startup) = starts.get(index).filter(|_| is_unknown) else { continue };
         let cost = format_time(i64::try_from(startup.usage.cpu_ns).unwrap_or(i64::MAX));
-        warnings.push(Warning {
-            code: "command-start".to_owned(),
-            message: format!(
+        warnings.push(Warning::new("command-start", format!(
                 "starting {} takes {cost} of CPU time, in some rounds more than all its ticks, so the CPU time per tick is unknown",
                 scenario.id
-            ),
-            hint: "use longer rounds: --round-ticks".to_owned(),
-        });
+            ), "use longer rounds: --round-ticks"));
     }
     warnings
 }
@@ -531,12 +527,11 @@ fn window_warnings(plan: &Plan, starts: &StartupCosts, rounds: &[ScenarioRounds]
         }
         let ticks = rounds.kept.iter().flat_map(|round| &round.instances).map(|i| i.cost_ticks);
         let outside = starts.describe_outside(index, ticks.min().unwrap_or(1));
-        warnings.push(Warning {
-            code: "command-window".to_owned(),
-            message: format!("the CPU time per tick of {} includes {outside}", scenario.id),
-            hint: "let the program write its usage between ticks, as a meter of tickmeter does"
-                .to_owned(),
-        });
+        warnings.push(Warning::new(
+            "command-window",
+            format!("the CPU time per tick of {} includes {outside}", scenario.id),
+            "let the program write its usage between ticks, as a meter of tickmeter does",
+        ));
     }
     warnings
 }
@@ -551,14 +546,14 @@ fn single_tick_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> 
         if !is_single || !is_unknown || scenario.subject.program().is_some() {
             continue;
         }
-        warnings.push(Warning {
-            code: "single-tick".to_owned(),
-            message: format!(
+        warnings.push(Warning::new(
+            "single-tick",
+            format!(
                 "the rounds of {} are a single tick, so the CPU time per tick is unknown",
                 scenario.id
             ),
-            hint: "use --warmup 1".to_owned(),
-        });
+            "use --warmup 1",
+        ));
     }
     warnings
 }
@@ -568,14 +563,10 @@ fn left_over_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (scenario, rounds) in plan.scenarios.iter().zip(rounds) {
         if rounds.killed_processes > 0 {
-            warnings.push(Warning {
-                code: "left-over-processes".to_owned(),
-                message: format!(
+            warnings.push(Warning::new("left-over-processes", format!(
                     "processes of {} still ran when it had exited, and were killed ({} in all rounds): their work is missing from its costs",
                     scenario.id, rounds.killed_processes
-                ),
-                hint: "let the program wait for its processes".to_owned(),
-            });
+                ), "let the program wait for its processes"));
         }
     }
     warnings
@@ -597,11 +588,11 @@ pub fn exclusion_warning(name: &str, excluded: &[ExcludedRound]) -> Option<Warni
     }
     let count = pluralize(excluded.len() as u64, "round");
     let changes = describe_exclusions(excluded);
-    Some(Warning {
-        code: SETTINGS_CHANGED.to_owned(),
-        message: format!("{count} of {name} excluded: {changes}"),
-        hint: "keep other programs from changing settings while osjitter measures".to_owned(),
-    })
+    Some(Warning::new(
+        SETTINGS_CHANGED,
+        format!("{count} of {name} excluded: {changes}"),
+        "keep other programs from changing settings while osjitter measures",
+    ))
 }
 
 fn describe_exclusions(rounds: &[ExcludedRound]) -> String {
@@ -645,55 +636,46 @@ fn run_warnings(
 }
 
 fn suspended_warning(length: Duration) -> Warning {
-    Warning {
-        code: "suspended".to_owned(),
-        message: format!(
-            "the machine was suspended for {:.1} s during the run",
-            length.as_secs_f64()
-        ),
-        hint:
-            "the round in which it happened is invalid; measure again on a machine that stays awake"
-                .to_owned(),
-    }
+    Warning::new(
+        "suspended",
+        format!("the machine was suspended for {:.1} s during the run", length.as_secs_f64()),
+        "the round in which it happened is invalid; measure again on a machine that stays awake",
+    )
 }
 
 fn dropped_rounds_warning(rounds: u64) -> Warning {
-    Warning {
-        code: "rounds-drawn".to_owned(),
-        message: format!(
+    Warning::new(
+        "rounds-drawn",
+        format!(
             "the report keeps {MAX_KEPT_ROUNDS} random rounds of up to {rounds} of each subject; percentiles cover all ticks, \
              with three digits"
         ),
-        hint: "confidence intervals use only these rounds and are wider; run without --no-samples to keep all"
-            .to_owned(),
-    }
+        "confidence intervals use only these rounds and are wider; run without --no-samples to keep all",
+    )
 }
 
 fn scripted_warning() -> Warning {
-    Warning {
-        code: "scripted".to_owned(),
-        message: "scripted subjects replay a file: their numbers were not measured".to_owned(),
-        hint: "use them only to test osjitter".to_owned(),
-    }
+    Warning::new(
+        "scripted",
+        "scripted subjects replay a file: their numbers were not measured",
+        "use them only to test osjitter",
+    )
 }
 
 fn os_clock_warning(why_not_counter: &str) -> Warning {
-    Warning {
-        code: "os-clock".to_owned(),
-        message: format!("timestamps come from the OS clock: {why_not_counter}"),
-        hint: "each timestamp costs tens of nanoseconds more; on Linux, the clock source tsc avoids that"
-            .to_owned(),
-    }
+    Warning::new(
+        "os-clock",
+        format!("timestamps come from the OS clock: {why_not_counter}"),
+        "each timestamp costs tens of nanoseconds more; on Linux, the clock source tsc avoids that",
+    )
 }
 
 fn quota_warning(cpus: f64) -> Warning {
-    Warning {
-        code: "cpu-quota".to_owned(),
-        message: format!(
-            "the control group allows {cpus:.2} CPUs, and throttling looks like lateness"
-        ),
-        hint: "measure without a CPU limit".to_owned(),
-    }
+    Warning::new(
+        "cpu-quota",
+        format!("the control group allows {cpus:.2} CPUs, and throttling looks like lateness"),
+        "measure without a CPU limit",
+    )
 }
 
 #[cfg(all(test, target_os = "linux"))]

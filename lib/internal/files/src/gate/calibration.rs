@@ -162,15 +162,10 @@ impl CalibrationPlan {
 /// Returns warnings about metrics that were calibrated with this number of pairs.
 #[must_use]
 pub fn warnings(metrics: &[CalibratedMetric], pairs: usize) -> Vec<Warning> {
-    let warning = |code: &str, message: String, hint: &str| Warning {
-        code: code.to_owned(),
-        message,
-        hint: hint.to_owned(),
-    };
     let mut warnings = Vec::new();
     if pairs < decision::LOOKS[0] {
         let message = format!("{pairs} pairs are fewer than a gate takes until its first look.");
-        warnings.push(warning("few-pairs", message, "Calibrate for longer, with --max-time."));
+        warnings.push(Warning::new("few-pairs", message, "Calibrate for longer, with --max-time."));
     }
     let stalled: Vec<&str> =
         metrics.iter().filter(|m| m.stall_dominated).map(|m| m.name.as_str()).collect();
@@ -179,7 +174,7 @@ pub fn warnings(metrics: &[CalibratedMetric], pairs: usize) -> Vec<Warning> {
         let message =
             format!("{what}: stalls of the machine raise it so much that a gate cannot pass it.");
         let hint = "Use a quieter machine or CPU, or tolerate more.";
-        warnings.push(warning("stall-dominated", message, hint));
+        warnings.push(Warning::new("stall-dominated", message, hint));
     }
     warnings
 }

@@ -28,7 +28,7 @@ use crate::hlog::unit::{AssumedUnit, UnitEvidence, UnitReason, comment_unit};
 use crate::import_error::{ImportPlace, ImportReason, Result};
 use crate::imported::{
     CUT_WARNING, ImportedReport, check_count, clock, no_cost, rfc3339, subject, unknown_host,
-    unknown_period, warning,
+    unknown_period,
 };
 use crate::unit::Unit;
 
@@ -525,14 +525,14 @@ fn warnings(values: &LogValues, assumed: AssumedUnit, is_cut: bool) -> Vec<Warni
         }
     };
     let mut warnings = vec![
-        warning(
+        Warning::new(
             "import-rounded",
             format!(
                 "Values have {digits}{step}, each the highest of its bin; their order within an interval is not kept."
             ),
             "Smaller differences mean nothing.",
         ),
-        warning(
+        Warning::new(
             "import-no-samples",
             "An interval of the log is shown as a round, without samples: there are no confidence intervals.",
             "report.json of osjitter run keeps every sample.",
@@ -545,7 +545,7 @@ fn warnings(values: &LogValues, assumed: AssumedUnit, is_cut: bool) -> Vec<Warni
     }
     if is_cut {
         let message = "The last line of the log is incomplete and left out.";
-        warnings.push(warning(
+        warnings.push(Warning::new(
             CUT_WARNING,
             message,
             "The writer was killed, or the copy is partial.",

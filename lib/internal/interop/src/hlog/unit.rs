@@ -3,7 +3,6 @@
 use files::report::Warning;
 
 use super::line::StatedMax;
-use crate::imported::warning;
 use crate::unit::Unit;
 
 /// A unit, with the reason for which it is assumed.
@@ -42,7 +41,7 @@ impl AssumedUnit {
             UnitReason::Default => format!("The log states no unit: {taken}."),
         };
         let hint = "If they are in another unit, give it with --unit.";
-        Some(warning("import-unit", message, hint))
+        Some(Warning::new("import-unit", message, hint))
     }
 }
 
