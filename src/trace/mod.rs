@@ -222,7 +222,7 @@ fn build_report(groups: &Groups<'_>, recording: &TraceRecording, conditions: Con
         settled: None,
         plan,
         host: conditions.host,
-        clock: kernel_clock(),
+        clock: Clock::in_ns("CLOCK_MONOTONIC, by the kernel's tracepoints", 0),
         changes: Vec::new(),
         fitness: None,
         warnings: collect_warnings(groups, recording, &conditions.trace),
@@ -235,35 +235,7 @@ fn build_report(groups: &Groups<'_>, recording: &TraceRecording, conditions: Con
 
 fn scenario_from_subject(subject: &Subject) -> Scenario {
     let round_ticks = subject.rounds.iter().map(|round| round.lateness_ns.len() as u64);
-    Scenario {
-        id: subject.id.clone(),
-        subject: subject.name.clone(),
-        command: None,
-        meter: None,
-        period_ns: subject.period_ns,
-        ticks: subject.summary.as_ref().map_or(0, |summary| summary.ticks),
-        round_ticks: round_ticks.max().unwrap_or(0),
-        warmup_ticks: 0,
-        runtime: None,
-        instances: 1,
-        load: None,
-        cpu: None,
-    }
-}
-
-fn kernel_clock() -> Clock {
-    Clock {
-        source: "CLOCK_MONOTONIC, by the kernel's tracepoints".to_owned(),
-        rate_hz: 1e9,
-        rate_known_by: "its unit".to_owned(),
-        error_bound_ns: 0,
-        rate_error_ppb: None,
-        rate_stated_hz: None,
-        cross_thread_order: None,
-        why_not_counter: None,
-        observer_ns_per_tick: None,
-        value_digits: None,
-    }
+    Scenario::from_subject(subject, round_ticks.max().unwrap_or(0))
 }
 
 fn collect_warnings(

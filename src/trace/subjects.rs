@@ -237,21 +237,12 @@ pub fn subject(group: &Group<'_>, from_ns: i64, length_ns: i64) -> Subject {
         pool.add(round.to_profiled(known));
     }
     Subject {
-        id: group.name.clone(),
-        name: group.name.clone(),
-        period_ns,
-        runtime: None,
-        instances: 1,
-        load: None,
         backend: Some(group.kind.to_owned()),
-        cpu: None,
-        settings: None,
-        excluded: Vec::new(),
-        status: Status::Measured,
         summary: without_cost(summarise(&instances, false), period_ns),
         histogram: Some(histogram::pack(group.waits.iter().map(|wait| wait.lateness_ns()))),
         rounds: rounds.iter().map(|round| round.to_report(period_ns, length_ns)).collect(),
         why: Some(pool.finish(&[], None)),
+        ..Subject::new(group.name.clone(), &group.name, period_ns, Status::Measured)
     }
 }
 

@@ -576,6 +576,71 @@ impl Summary {
     }
 }
 
+impl Scenario {
+    /// Creates the scenario of a subject whose plan is not known, from what was measured.
+    /// `round_ticks` is the number of ticks of its rounds.
+    #[must_use]
+    pub fn from_subject(subject: &Subject, round_ticks: u64) -> Self {
+        Self {
+            id: subject.id.clone(),
+            subject: subject.name.clone(),
+            command: None,
+            meter: None,
+            period_ns: subject.period_ns,
+            ticks: subject.summary.as_ref().map_or(0, |summary| summary.ticks),
+            round_ticks,
+            warmup_ticks: 0,
+            runtime: None,
+            instances: 1,
+            load: None,
+            cpu: None,
+        }
+    }
+}
+
+impl Subject {
+    /// Creates a subject of one instance without rounds.
+    #[must_use]
+    pub fn new(id: impl Into<String>, name: &str, period_ns: u64, status: Status) -> Self {
+        Self {
+            id: id.into(),
+            name: name.to_owned(),
+            period_ns,
+            runtime: None,
+            instances: 1,
+            load: None,
+            backend: None,
+            cpu: None,
+            settings: None,
+            status,
+            summary: None,
+            histogram: None,
+            rounds: Vec::new(),
+            excluded: Vec::new(),
+            why: None,
+        }
+    }
+}
+
+impl Clock {
+    /// Creates a clock that counts nanoseconds.
+    #[must_use]
+    pub fn in_ns(source: &str, error_bound_ns: u64) -> Self {
+        Self {
+            source: source.to_owned(),
+            rate_hz: 1e9,
+            rate_known_by: "its unit".to_owned(),
+            error_bound_ns,
+            rate_error_ppb: None,
+            rate_stated_hz: None,
+            cross_thread_order: None,
+            why_not_counter: None,
+            observer_ns_per_tick: None,
+            value_digits: None,
+        }
+    }
+}
+
 impl Warning {
     /// Creates a warning.
     #[must_use]

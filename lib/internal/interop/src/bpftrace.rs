@@ -11,8 +11,7 @@ use files::report::{MAX_COUNT, MAX_NS, Report, Warning};
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::import_error::{ImportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
-    ImportedReport, check_count, clock, no_cost, no_rounds, strip_escapes, subject, unknown_host,
-    unknown_period,
+    ImportedReport, check_count, clock, no_cost, no_rounds, strip_escapes, subject, unknown_period,
 };
 use crate::unit::Unit;
 
@@ -88,16 +87,8 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
     let has_all_units = unit.is_some() || named.clone().all(|unit| unit.is_some());
     let units: Vec<Unit> = named.map(|named| unit.or(named).unwrap_or(Unit::Ns)).collect();
     let steps = histograms.iter().zip(&units).map(|(map, &unit)| map.widest_ns(unit));
-    let mut imported = ImportedReport {
-        tool: TOOL,
-        version: None,
-        started_utc: None,
-        duration_ns: None,
-        host: unknown_host(),
-        clock: clock("unknown", steps.max()),
-        warnings: warnings(has_all_units),
-        subjects: Vec::new(),
-    };
+    let mut imported =
+        ImportedReport::new(TOOL, clock("unknown", steps.max()), warnings(has_all_units));
     for (histogram, unit) in histograms.iter().zip(units) {
         // A script may print a map several times. The name alone is then none of them.
         let is_same = |other: &&MapHistogram| other.name == histogram.name;
@@ -207,6 +198,7 @@ fn warnings(has_all_units: bool) -> Vec<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::{assert_rejected, read_prefixes};
 
     const TEXT: &str = "\
 Attaching 3 probes...
@@ -298,19 +290,14 @@ Attaching 3 probes...
 
     #[test]
     fn open_bins_are_rejected() {
-        for (from, to, says) in [
+        let cases = [
             ("[1K, 2K) ", "[1K, ...)", "@usecs: the maximum is missing"),
             ("[0]      ", "(..., 1) ", "@usecs: the minimum is missing"),
             ("[0]      ", "[-5, 0)  ", "@usecs: invalid time -5"),
             ("[2, 4)", "[1, 4)", "line 7 does not continue"),
             ("220 |", "many |", "invalid row in line 6"),
-        ] {
-            assert!(TEXT.contains(from), "{from}");
-            let error = read(&TEXT.replacen(from, to, 1), None).unwrap_err().to_string();
-            assert!(error.contains(says), "{says}: {error}");
-        }
-        for end in 0..TEXT.len() {
-            let _ = read(&TEXT[..end], None);
-        }
+        ];
+        assert_rejected(TEXT, |text| read(text, None), &cases);
+        read_prefixes(TEXT, |text| read(text, None));
     }
 }

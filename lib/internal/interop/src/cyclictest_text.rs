@@ -14,7 +14,7 @@ use crate::cyclictest::{HINT, TOOL, missed_warning, thread_id};
 use crate::import_error::{ImportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
     CUT_WARNING, ImportedReport, check_count, clock, no_cost, no_rounds, rounded, strip_escapes,
-    subject, unknown_host, unknown_period,
+    subject, unknown_period,
 };
 use crate::unit::Unit;
 
@@ -212,16 +212,11 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
     output.check_columns()?;
     let unit = unit.or(output.unit);
     let unit_ns = unit.unwrap_or(Unit::Us).nanoseconds();
-    let mut imported = ImportedReport {
-        tool: TOOL,
-        version: None,
-        started_utc: None,
-        duration_ns: None,
-        host: unknown_host(),
-        clock: clock("the kernel's clock, by cyclictest", Some(unit_ns)),
-        warnings: output.warnings(unit),
-        subjects: Vec::new(),
-    };
+    let mut imported = ImportedReport::new(
+        TOOL,
+        clock("the kernel's clock, by cyclictest", Some(unit_ns)),
+        output.warnings(unit),
+    );
     for (&number, figures) in &output.threads {
         let period_ns = figures.period_us().and_then(|us| us.checked_mul(1_000));
         let values = output.values(number, figures, unit_ns);
@@ -522,6 +517,7 @@ mod tests {
     use files::report::Subject;
 
     use super::*;
+    use crate::tests::{assert_rejected, read_prefixes};
 
     const TEXT: &str = "\
 # /dev/cpu_dma_latency set to 0us
@@ -724,7 +720,7 @@ T: 1 ( 1234) P:99 I:1500 C:   1000 Min:      3 Act:    6 Avg:    6 Max:      40
 
     #[test]
     fn incomplete_text_is_rejected() {
-        for (from, to, says) in [
+        let cases = [
             ("# Min Latencies", "# Least", "cut off before"),
             ("000005 000900\t000950", "000005 000900", "line 5 does not continue"),
             ("000005 000900", "000004 000900", "line 5 does not continue"),
@@ -736,14 +732,9 @@ T: 1 ( 1234) P:99 I:1500 C:   1000 Min:      3 Act:    6 Avg:    6 Max:      40
             ("00412 00040", "00412", "thread 1: the maximum is missing"),
             ("Total: 000000999", "Total: 000000998", "but the stated count is 998"),
             ("000005 000900\t000950\n", "", "but the stated count is 999"),
-        ] {
-            assert!(TEXT.contains(from), "{from}");
-            let error = read(&TEXT.replacen(from, to, 1), None).unwrap_err().to_string();
-            assert!(error.contains(says), "{says}: {error}");
-        }
-        for end in 0..TEXT.len() {
-            let _ = read(&TEXT[..end], None);
-        }
+        ];
+        assert_rejected(TEXT, |text| read(text, None), &cases);
+        read_prefixes(TEXT, |text| read(text, None));
         let figures = TEXT.lines().filter(|line| line.starts_with("# M"));
         let figures: String = figures.map(|line| format!("{line}\n")).collect();
         let error = read(&figures, None).unwrap_err().to_string();

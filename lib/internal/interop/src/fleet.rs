@@ -19,7 +19,7 @@ use files::report::{MAX_COUNT, Report, Status, Subject, Warning};
 
 use crate::bins_directory::BinsSearch;
 use crate::import_error::{DamagedFile, ImportReason, Result};
-use crate::imported::{ImportedReport, check_count, clock, no_cost, subject, unknown_host};
+use crate::imported::{ImportedReport, check_count, clock, no_cost, subject};
 use crate::pair::{BINS, ENDINGS, INTERVALS, file_path, output_files, split_path};
 
 /// Code of the warning of a report that lacks files of bins.
@@ -500,16 +500,12 @@ fn report(intervals: &[Interval], warnings: Vec<Warning>) -> Report {
     let end = |key: &Key| Some(key.start_us?.saturating_add(key.duration_ns / 1_000));
     let last = intervals.iter().filter_map(|interval| end(&interval.key)).max();
     let imported = ImportedReport {
-        tool: SCHEMA,
-        version: None,
         started_utc: start.map(stamp),
         duration_ns: last
             .zip(start)
             .map(|(last, start)| last.saturating_sub(start).saturating_mul(1_000)),
-        host: unknown_host(),
-        clock: clock("unknown", None),
-        warnings,
         subjects: intervals.iter().map(subject_from_interval).collect(),
+        ..ImportedReport::new(SCHEMA, clock("unknown", None), warnings)
     };
     imported.report()
 }

@@ -20,8 +20,7 @@ use crate::hgrm::heading::{Distance, Heading, Row};
 use crate::hlog;
 use crate::import_error::{ExportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
-    ImportedReport, check_count, clock, no_cost, no_rounds, run_id, subject, unknown_host,
-    unknown_period,
+    ImportedReport, check_count, clock, no_cost, no_rounds, run_id, subject, unknown_period,
 };
 use crate::unit::Unit;
 
@@ -119,16 +118,7 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
     let table_unit = |table: &Table| unit.or(table.heading.unit).or(table.unit).or(common);
     let has_units = tables.iter().all(|table| table_unit(table).is_some());
     check_count("table", tables.len())?;
-    let mut imported = ImportedReport {
-        tool: TOOL,
-        version: None,
-        started_utc: None,
-        duration_ns: None,
-        host: unknown_host(),
-        clock: clock("unknown", None),
-        warnings: warnings(has_units),
-        subjects: Vec::new(),
-    };
+    let mut imported = ImportedReport::new(TOOL, clock("unknown", None), warnings(has_units));
     for (number, table) in (1..).zip(&tables) {
         let id = run_id(NAME, number, tables.len());
         let unit = table_unit(table).unwrap_or(Unit::Ms);
@@ -374,6 +364,7 @@ fn warnings(has_units: bool) -> Vec<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::read_prefixes;
 
     const TEXT: &str = "\
        Value     Percentile TotalCount 1/(1-Percentile)
@@ -579,9 +570,7 @@ mod tests {
             let error = read(&text, None).err().map_or(String::new(), |e| e.to_string());
             assert!(error.contains(says), "{says}: {error}");
         }
-        for end in 0..TEXT.len() {
-            let _ = read(&TEXT[..end], None);
-        }
+        read_prefixes(TEXT, |text| read(text, None));
         let heading = TEXT.lines().next().unwrap();
         let empty = format!("{heading}\n\n#[Max = 0.000, Total count = 0]\n");
         assert!(read(&empty, None).unwrap().subjects[0].summary.is_none());

@@ -7,9 +7,7 @@ use jitterstat::stats::Interval;
 use jitterstat::stats::quantile::nearest_rank;
 
 use crate::import_error::{ImportReason, Result};
-use crate::imported::{
-    ImportedReport, MissedTicks, clock, no_cost, no_rounds, subject, summary, unknown_host,
-};
+use crate::imported::{ImportedReport, MissedTicks, clock, no_cost, no_rounds, subject, summary};
 use files::quantity::GAPS;
 
 pub(super) const TOOL: &str = "hwlatdetect";
@@ -107,14 +105,13 @@ pub(super) fn read(text: &str) -> Result<Report> {
         found.summary = Some(summary);
     }
     let imported = ImportedReport {
-        tool: TOOL,
-        version: None,
-        started_utc: None,
         duration_ns: seconds.and_then(|seconds| u64::try_from(seconds).ok()?.checked_mul(NS_PER_S)),
-        host: unknown_host(),
-        clock: clock("the kernel's trace clock, by hwlatdetect", Some(NS_PER_US as u64)),
-        warnings: warnings(text, &above, &within),
         subjects: vec![found],
+        ..ImportedReport::new(
+            TOOL,
+            clock("the kernel's trace clock, by hwlatdetect", Some(NS_PER_US as u64)),
+            warnings(text, &above, &within),
+        )
     };
     Ok(imported.report())
 }

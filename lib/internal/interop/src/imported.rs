@@ -101,10 +101,28 @@ pub(super) fn strip_escapes(line: &str) -> &str {
 }
 
 impl ImportedReport {
+    /// Creates a report without subjects, of a source that states neither its version, nor the host,
+    /// nor when it ran and for how long.
+    pub fn new(tool: &'static str, clock: Clock, warnings: Vec<Warning>) -> Self {
+        Self {
+            tool,
+            version: None,
+            started_utc: None,
+            duration_ns: None,
+            host: unknown_host(),
+            clock,
+            warnings,
+            subjects: Vec::new(),
+        }
+    }
+
     /// Converts the content to a report, whose file format has these values for unknown ones: an
     /// empty version, and a length and a period of 0.
     pub fn report(self) -> Report {
-        let scenarios = self.subjects.iter().map(scenario);
+        let scenarios = self.subjects.iter().map(|subject| {
+            let ticks = subject.summary.as_ref().map_or(0, |summary| summary.ticks);
+            Scenario::from_subject(subject, ticks)
+        });
         let plan = Plan { scenarios: scenarios.collect(), ..Plan::default() };
         Report {
             schema: SCHEMA.to_owned(),
@@ -131,44 +149,10 @@ impl ImportedReport {
     }
 }
 
-/// Returns the scenario of an imported subject.
-fn scenario(subject: &Subject) -> Scenario {
-    let ticks = subject.summary.as_ref().map_or(0, |summary| summary.ticks);
-    Scenario {
-        command: None,
-        meter: None,
-        id: subject.id.clone(),
-        subject: subject.name.clone(),
-        period_ns: subject.period_ns,
-        ticks,
-        round_ticks: ticks,
-        warmup_ticks: 0,
-        runtime: None,
-        instances: 1,
-        load: None,
-        cpu: None,
-    }
-}
-
 /// Returns a subject without rounds for a thread, CPU or tag of a source.
 pub(super) fn subject(id: String, name: &str, period_ns: Option<u64>) -> Subject {
-    Subject {
-        id,
-        name: name.to_owned(),
-        period_ns: period_ns.unwrap_or(0),
-        runtime: None,
-        instances: 1,
-        load: None,
-        backend: None,
-        cpu: None,
-        settings: None,
-        excluded: Vec::new(),
-        status: Status::Failed { reason: "no sample was taken".to_owned() },
-        summary: None,
-        histogram: None,
-        rounds: Vec::new(),
-        why: None,
-    }
+    let status = Status::Failed { reason: "no sample was taken".to_owned() };
+    Subject::new(id, name, period_ns.unwrap_or(0), status)
 }
 
 /// Returns the id of one of several runs in a file. The name alone is that of a single run, so that a
@@ -214,18 +198,7 @@ pub(super) fn unknown_host() -> Host {
 /// Returns a clock that counts nanoseconds and was read by a tool with this resolution, if it is
 /// known.
 pub(super) fn clock(source: &str, step_ns: Option<u64>) -> Clock {
-    Clock {
-        source: source.to_owned(),
-        rate_hz: 1e9,
-        rate_known_by: "its unit".to_owned(),
-        error_bound_ns: step_ns.unwrap_or(0),
-        rate_error_ppb: None,
-        rate_stated_hz: None,
-        cross_thread_order: None,
-        why_not_counter: None,
-        observer_ns_per_tick: None,
-        value_digits: None,
-    }
+    Clock::in_ns(source, step_ns.unwrap_or(0))
 }
 
 /// Returns the hint of a tool whose busy loop records gaps.

@@ -60,14 +60,13 @@ pub(super) fn read(text: &str) -> Result<Report> {
         "Keep the value of its option --affinity with the result.",
     );
     let mut imported = ImportedReport {
-        tool: TOOL,
         version: file.version.map(|version| format!("(results version {version})")),
-        started_utc: None,
-        duration_ns: None,
         host: file.sysinfo.host(),
-        clock: clock("the kernel's clock, by jitterdebugger", Some(unit_ns)),
-        warnings: vec![no_rounds(TOOL), no_cost(TOOL), unknown_period(TOOL), unknown_cpus],
-        subjects: Vec::new(),
+        ..ImportedReport::new(
+            TOOL,
+            clock("the kernel's clock, by jitterdebugger", Some(unit_ns)),
+            vec![no_rounds(TOOL), no_cost(TOOL), unknown_period(TOOL), unknown_cpus],
+        )
     };
     if unit_ns > 1 {
         imported.warnings.push(rounded(TOOL, "microseconds", "the rest cut off"));

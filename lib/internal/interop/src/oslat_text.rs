@@ -5,7 +5,7 @@ use files::report::{MAX_COUNT, Report};
 
 use crate::bins::RawBins;
 use crate::import_error::{ImportReason, Result};
-use crate::imported::{ImportedReport, check_count, unknown_host};
+use crate::imported::{ImportedReport, check_count};
 use crate::oslat::{NS_PER_US, OslatThread, TOOL, add_threads, counter, parse_microseconds};
 
 /// Beginning of the first line, before the version.
@@ -49,14 +49,9 @@ pub(super) fn read(text: &str) -> Result<Report> {
     }
     let Output { version, threads, has_decimals, duration_ns, .. } = output;
     let mut imported = ImportedReport {
-        tool: TOOL,
         version,
-        started_utc: None,
         duration_ns,
-        host: unknown_host(),
-        clock: counter(&threads, has_decimals),
-        warnings: Vec::new(),
-        subjects: Vec::new(),
+        ..ImportedReport::new(TOOL, counter(&threads, has_decimals), Vec::new())
     };
     add_threads(&mut imported, &threads, has_decimals)?;
     Ok(imported.report())
@@ -155,6 +150,7 @@ fn parse_seconds(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::{assert_rejected, read_prefixes};
 
     const TEXT: &str = "\
 oslat V 2.60
@@ -227,7 +223,7 @@ Counter Freq:\t 2100 2100 (Mhz)
 
     #[test]
     fn incomplete_text_is_rejected() {
-        for (from, to, says) in [
+        let cases = [
             ("     Max-Min:", "     Span:", "cut off before \"Max-Min\""),
             ("     Maximum:\t 60 31", "     Largest:\t 60 31", "thread.0: the maximum is missing"),
             (
@@ -239,13 +235,8 @@ Counter Freq:\t 2100 2100 (Mhz)
             (" 900 1000", " 900", "invalid line 16: expected 2 columns"),
             (" 900 1000", " 900 many", "invalid number in line 16"),
             ("002 (us)", "001 (us)", "invalid number in line 17"),
-        ] {
-            assert!(TEXT.contains(from), "{from}");
-            let error = read(&TEXT.replacen(from, to, 1)).unwrap_err().to_string();
-            assert!(error.contains(says), "{says}: {error}");
-        }
-        for end in 0..TEXT.len() {
-            let _ = read(&TEXT[..end]);
-        }
+        ];
+        assert_rejected(TEXT, read, &cases);
+        read_prefixes(TEXT, read);
     }
 }

@@ -9,7 +9,7 @@ use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::import_error::{ImportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
     CUT_WARNING, ImportedReport, check_count, clock, compare_gaps_hint, no_cost, no_rounds,
-    rounded, subject, unknown_host, unknown_period,
+    rounded, subject, unknown_period,
 };
 use files::quantity::GAPS;
 
@@ -273,14 +273,12 @@ impl Table {
         }
         let command = self.program.command();
         let mut imported = ImportedReport {
-            tool: command,
-            version: None,
-            started_utc: None,
             duration_ns: self.duration_ns,
-            host: unknown_host(),
-            clock: clock("the kernel's clock, by its tracer", Some(unit_ns)),
-            warnings: warnings(self.program, unit_ns),
-            subjects: Vec::new(),
+            ..ImportedReport::new(
+                command,
+                clock("the kernel's clock, by its tracer", Some(unit_ns)),
+                warnings(self.program, unit_ns),
+            )
         };
         if self.columns.is_empty() {
             // Only CPUs with a sample have a column.
@@ -360,6 +358,7 @@ fn parse_duration_ns(words: &[&str]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::{assert_rejected, read_prefixes};
 
     /// Written by hand in the layout of the kernel documentation.
     const TIMERLAT: &str = include_str!("../../../../tests/fixtures/rtla-timerlat.txt");
@@ -453,7 +452,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_line() {
-        for (from, to, says) in [
+        let cases = [
             ("timerlat histogram", "hwnoise top", "neither timerlat nor osnoise"),
             ("# Time unit is microseconds (us)\n", "", "no unit"),
             ("Thr-012", "Fro-012", "line 4 names an unknown column"),
@@ -463,14 +462,8 @@ mod tests {
             ("count: 12000", "count: 12", "but the stated count is 12"),
             ("max: 2 310", "max: 2 9", "above the last bucket, 9, but the maximum is 9"),
             ("310 330 5 9", "310 330 5 1", "outside of the stated minimum"),
-        ] {
-            assert!(TIMERLAT.contains(from), "{from}");
-            let error = read(&TIMERLAT.replacen(from, to, 1)).unwrap_err().to_string();
-            assert!(error.contains(says), "{error}");
-        }
-        // A truncated text is rejected or read in part, and never panics.
-        for end in (0..TIMERLAT.len()).filter(|&end| TIMERLAT.is_char_boundary(end)) {
-            let _ = read(&TIMERLAT[..end]);
-        }
+        ];
+        assert_rejected(TIMERLAT, read, &cases);
+        read_prefixes(TIMERLAT, read);
     }
 }

@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use crate::csv;
 use crate::cyclictest::Resolution;
-use crate::import_error::ImportError;
-use crate::imported::{ImportedReport, clock, subject, unknown_host};
+use crate::import_error::Result;
+use crate::imported::{ImportedReport, clock, subject};
 use crate::{
     FAILED_RUN_WARNING, LAST_LINE_WARNING, cyclictest, detect, hgrm, hlog, log_prefix, openmetrics,
     parse, trackers,
@@ -31,6 +31,26 @@ const FIXTURES: [&str; 6] = [
     include_str!("../../../../tests/fixtures/jitterdebugger.json"),
     include_str!("../../../../tests/fixtures/python.hlog"),
 ];
+
+/// Checks that a text is rejected with a reason after the replacement of a part, in each case.
+pub(crate) fn assert_rejected(
+    text: &str,
+    read: impl Fn(&str) -> Result<Report>,
+    cases: &[(&str, &str, &str)],
+) {
+    for (from, to, says) in cases {
+        assert!(text.contains(from), "{from}");
+        let error = read(&text.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.contains(says), "{says}: {error}");
+    }
+}
+
+/// Reads a text that is cut anywhere: it is rejected or read in part, and never panics.
+pub(crate) fn read_prefixes(text: &str, read: impl Fn(&str) -> Result<Report>) {
+    for end in (0..text.len()).filter(|&end| text.is_char_boundary(end)) {
+        let _ = read(&text[..end]);
+    }
+}
 
 /// A report like that of a short run: rounds with samples, some skipped ticks, and wake-up times of
 /// the runtime.
@@ -84,14 +104,11 @@ fn small_report() -> Report {
         })
         .collect();
     ImportedReport {
-        tool: "osjitter",
         version: Some("0.1.0".to_owned()),
         started_utc: Some("2026-11-21T08:00:00Z".to_owned()),
         duration_ns: Some(200_000_000),
-        host: unknown_host(),
-        clock: clock("counter", Some(40)),
-        warnings: Vec::new(),
         subjects: vec![interval],
+        ..ImportedReport::new("osjitter", clock("counter", Some(40)), Vec::new())
     }
     .report()
 }
@@ -118,7 +135,7 @@ fn export_all(report: &Report) {
 }
 
 /// Checks that a text is rejected with a reason, or can be written in every format.
-fn parse_and_write(text: &str) -> Result<Report, ImportError> {
+fn parse_and_write(text: &str) -> Result<Report> {
     let result = parse(text);
     match &result {
         Ok(report) => export_all(report),

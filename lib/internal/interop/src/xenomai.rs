@@ -12,7 +12,7 @@ use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::import_error::{ImportPlace, ImportReason, Result};
 use crate::imported::{
     CUT_WARNING, ImportedReport, MissedTicks, check_count, clock, no_cost, no_rounds, rounded,
-    run_id, strip_escapes, subject, summary, unknown_host, unknown_period,
+    run_id, strip_escapes, subject, summary, unknown_period,
 };
 
 pub(super) const TOOL: &str = "xenomai-latency";
@@ -222,14 +222,12 @@ pub(super) fn read(text: &str) -> Result<Report> {
     let count = figures.len();
     let durations = figures.iter().map(|figures| figures.duration_ns);
     let mut imported = ImportedReport {
-        tool: TOOL,
-        version: None,
-        started_utc: None,
         duration_ns: durations.sum(),
-        host: unknown_host(),
-        clock: clock("the kernel's clock, by Xenomai", Some(1)),
-        warnings: warnings(&runs),
-        subjects: Vec::new(),
+        ..ImportedReport::new(
+            TOOL,
+            clock("the kernel's clock, by Xenomai", Some(1)),
+            warnings(&runs),
+        )
     };
     for (number, run) in (1..).zip(&runs) {
         let Some(figures) = run.figures() else { continue };
@@ -370,6 +368,7 @@ fn warnings(runs: &[Run]) -> Vec<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::{assert_rejected, read_prefixes};
 
     const TEXT: &str = "\
 == Sampling period: 1000 us
@@ -509,19 +508,15 @@ RTS|      0.363|      2.232|      4.036|       0|     0|    00:00:02/00:00:02
 
     #[test]
     fn damaged_lines_are_named() {
-        for (from, to, says) in [
+        let cases = [
             ("|     0|      0.363", "|     0|      x", "invalid row in line 8"),
             ("RTS|      0.363", "RTS|      9.363", "the minimum 9363 ns is above"),
             ("HSD|    avg|   2", "HSD|    avg|   0", "line 13 does not continue"),
             ("|     1890", "|     1889", "1999 values, but the stated count is 2000"),
-        ] {
-            let error = read(&TEXT.replacen(from, to, 1)).unwrap_err().to_string();
-            assert!(error.contains(says), "{says}: {error}");
-        }
+        ];
+        assert_rejected(TEXT, read, &cases);
         let (head, _) = TEXT.split_once("RTD").unwrap();
         assert!(read(head).unwrap_err().to_string().contains("cut off before"));
-        for end in 0..TEXT.len() {
-            let _ = read(&TEXT[..end]);
-        }
+        read_prefixes(TEXT, read);
     }
 }

@@ -41,21 +41,9 @@ fn simulate(
     };
     let rounds = (0..ROUNDS * times).map(&mut round).collect();
     let subject = Subject {
-        id: "simulated".into(),
-        name: "simulated".into(),
-        period_ns,
-        runtime: None,
-        instances: 1,
-        load: None,
-        backend: None,
-        cpu: None,
-        settings: None,
-        excluded: Vec::new(),
-        status: Status::Measured,
         summary: Some(Summary { lateness_ns: Distribution::default(), ..Summary::default() }),
-        histogram: None,
-        why: None,
         rounds,
+        ..Subject::new("simulated", "simulated", period_ns, Status::Measured)
     };
     RoundTicks::from_subject(&subject).unwrap()
 }

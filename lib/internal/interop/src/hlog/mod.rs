@@ -27,8 +27,7 @@ use crate::hlog::time::{HeaderTimes, LogTimes};
 use crate::hlog::unit::{AssumedUnit, UnitEvidence, UnitReason, comment_unit};
 use crate::import_error::{ImportPlace, ImportReason, Result};
 use crate::imported::{
-    CUT_WARNING, ImportedReport, check_count, clock, no_cost, rfc3339, subject, unknown_host,
-    unknown_period,
+    CUT_WARNING, ImportedReport, check_count, clock, no_cost, rfc3339, subject, unknown_period,
 };
 use crate::unit::Unit;
 
@@ -100,14 +99,10 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
     let clock = Clock { value_digits: Some(values.digits), ..clock("unknown", step_ns) };
     let subjects = values.into_subjects(kept)?;
     let imported = ImportedReport {
-        tool: TOOL,
-        version: None,
         started_utc: times.started.and_then(rfc3339),
         duration_ns: nanoseconds(times.length()),
-        host: unknown_host(),
-        clock,
-        warnings,
         subjects,
+        ..ImportedReport::new(TOOL, clock, warnings)
     };
     Ok(imported.report())
 }

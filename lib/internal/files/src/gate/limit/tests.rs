@@ -190,22 +190,10 @@ fn subject_with_misses(misses: &[u64]) -> crate::report::Subject {
         summary: Some(summary(250, missed)),
         ..crate::report::Round::default()
     };
-    crate::report::Subject {
-        id: "loop@500us".into(),
-        name: "loop".into(),
-        period_ns: 500_000,
-        runtime: None,
-        instances: 1,
-        load: None,
-        backend: None,
-        cpu: None,
-        settings: None,
-        excluded: Vec::new(),
-        status: crate::report::Status::Measured,
+    report::Subject {
         summary: Some(summary(250 * misses.len() as u64, misses.iter().sum())),
-        histogram: None,
-        why: None,
         rounds: (0..).zip(misses).map(round).collect(),
+        ..report::Subject::new("loop@500us", "loop", 500_000, report::Status::Measured)
     }
 }
 
@@ -357,21 +345,10 @@ fn slipping_subject(window_ns: Option<u64>) -> report::Subject {
         });
     }
     report::Subject {
-        id: "slips".into(),
-        name: "slips".into(),
-        period_ns: 100_000,
-        runtime: None,
         instances: 2,
-        load: None,
-        backend: None,
-        cpu: None,
-        settings: None,
-        excluded: Vec::new(),
-        status: report::Status::Measured,
         summary: Some(report::Summary::default()),
-        histogram: None,
-        why: None,
         rounds,
+        ..report::Subject::new("slips", "slips", 100_000, report::Status::Measured)
     }
 }
 
