@@ -555,7 +555,8 @@ impl Checkout {
         let _temporary = TemporaryWorktree::new(&path);
         let checkout = Self { path, repository, sibling, _temporary };
         let Self { path, repository, .. } = &checkout;
-        let add = ["worktree", "add", "--detach", "--quiet"];
+        // The forced flag replaces an entry of this path, whose directory does not exist any more.
+        let add = ["worktree", "add", "--detach", "--quiet", "--force", "--force"];
         run_git(git(repository).args(add).arg(path).arg(revision)).map_err(no_revision)?;
         if checkout.sibling.is_some() {
             // With the reason, a later gate recognises it if this process is killed.
@@ -592,18 +593,25 @@ fn remove_worktree(repository: &Path, path: &Path) {
     let _ = git(repository).args(remove).arg(path).output();
 }
 
-/// Removes the worktrees of killed gates.
+/// Removes the worktrees of killed gates, also if only the entry or a part of the directory is left.
 fn remove_abandoned(repository: &Path) {
     let list = run_git(git(repository).args(["worktree", "list", "--porcelain"]));
     for entry in list.unwrap_or_default().split("\n\n") {
         let path = entry.lines().find_map(|line| line.strip_prefix("worktree "));
         let reason = entry.lines().find_map(|line| line.strip_prefix("locked "));
         if let (Some(path), Some(WORKTREE_REASON)) = (path, reason)
-            && ScratchDirectory::is_abandoned(Path::new(path))
+            && is_abandoned(Path::new(path))
         {
+            // Git refuses to remove a directory without its `.git`.
+            let _ = std::fs::remove_dir_all(path);
             remove_worktree(repository, Path::new(path));
         }
     }
+}
+
+/// Returns whether no gate uses the worktree at a path, which may not exist.
+fn is_abandoned(path: &Path) -> bool {
+    matches!(path.try_exists(), Ok(false)) || ScratchDirectory::is_abandoned(path)
 }
 
 /// A command of git in a directory.

@@ -965,6 +965,29 @@ fn worktrees_of_killed_gates_are_removed() {
     assert!(!Path::new(abandoned).exists());
 }
 
+/// Git or a user can remove the directory of a killed gate without its entry.
+#[test]
+fn incomplete_worktrees_block_no_gate() {
+    let Some(package) = Package::new() else { return };
+    package.gate(&["--base", "HEAD"]).exits(1);
+    let log = package.log();
+    let checkout = log.lines().nth(1).and_then(|line| line.split_once("/package bench")).unwrap().0;
+    for (reason, has_directory) in
+        [("osjitter gate", false), ("osjitter gate", true), ("initializing", false)]
+    {
+        package.git(&["worktree", "add", "--detach", "--quiet", checkout]);
+        package.git(&["worktree", "lock", "--reason", reason, checkout]);
+        match has_directory {
+            true => std::fs::remove_file(Path::new(checkout).join(".git")).unwrap(),
+            false => std::fs::remove_dir_all(checkout).unwrap(),
+        }
+        package.gate(&["--base", "HEAD"]).exits(1);
+        let worktrees = package.git(&["worktree", "list"]);
+        assert_eq!(worktrees.lines().count(), 1, "{reason}: {worktrees}");
+        assert!(!Path::new(checkout).exists());
+    }
+}
+
 /// A cargo that builds nothing, and waits for a build script instead.
 #[cfg(target_os = "linux")]
 const WAITING_CARGO: &str = r#"#!/bin/sh

@@ -52,7 +52,9 @@ fn remove_tree(path: &Path) -> io::Result<()> {
 
 fn remove_worktree(path: &Path) -> io::Result<()> {
     let link = std::fs::read_to_string(path.join(".git")).unwrap_or_default();
-    let entry = link.strip_prefix("gitdir: ").map(|entry| PathBuf::from(entry.trim_end()));
+    // Git can write a path relative to the worktree, which has to exist to resolve it.
+    let entry = link.strip_prefix("gitdir: ").map(|entry| path.join(entry.trim_end()));
+    let entry = entry.and_then(|entry| entry.canonicalize().ok());
     // The entry comes last: by it, a later process finds a worktree that could not be removed.
     remove_tree(path)?;
     match entry.filter(|entry| entry.parent().is_some_and(|p| p.ends_with("worktrees"))) {
@@ -267,16 +269,18 @@ mod tests {
     fn worktrees_are_removed_with_entries() {
         let home = tempfile::tempdir().unwrap();
         let (entries, tree) = (home.path().join(".git/worktrees"), home.path().join("tree"));
-        for directory in [&entries.join("tree"), &entries.join("other"), &tree] {
-            std::fs::create_dir_all(directory).unwrap();
+        let entry = entries.join("tree");
+        for link in [&*entry.to_string_lossy(), "../.git/worktrees/tree"] {
+            for directory in [&entry, &entries.join("other"), &tree] {
+                std::fs::create_dir_all(directory).unwrap();
+            }
+            std::fs::write(tree.join(".git"), format!("gitdir: {link}\n")).unwrap();
+            let worktree = TemporaryWorktree::new(&tree);
+            assert!(is_listed(&worktree._registration.0));
+            worktree._registration.0.remove();
+            assert!(!tree.exists() && !entry.exists(), "{link}");
+            assert!(entries.join("other").exists());
         }
-        let link = format!("gitdir: {}\n", entries.join("tree").display());
-        std::fs::write(tree.join(".git"), link).unwrap();
-        let worktree = TemporaryWorktree::new(&tree);
-        assert!(is_listed(&worktree._registration.0));
-        worktree._registration.0.remove();
-        assert!(!tree.exists() && !entries.join("tree").exists());
-        assert!(entries.join("other").exists());
     }
 
     #[test]
