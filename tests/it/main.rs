@@ -47,6 +47,7 @@ mod plans;
 mod process_ids;
 mod program_cost;
 mod program_rounds;
+mod pseudo_terminal;
 mod readme;
 mod report;
 mod run;

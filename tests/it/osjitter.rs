@@ -10,6 +10,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
+#[cfg(target_os = "linux")]
+use crate::pseudo_terminal::connect_terminal;
+
 /// A builder for a command line, which has a temporary directory for its files.
 pub struct Osjitter {
     command: Command,
@@ -138,6 +141,27 @@ impl Osjitter {
         std::thread::sleep(pause);
         running.signal(Signal::INT);
         running.ends()
+    }
+
+    /// Starts the command in a session with a new terminal, which is its standard error, but not its
+    /// standard input. Also returns the other end of the terminal.
+    #[cfg(target_os = "linux")]
+    pub fn start_on_terminal(mut self) -> (Running, std::fs::File) {
+        let mut session = Command::new("setsid");
+        session.args(["--ctty", "sh", "-c", r#"exec "$@" </dev/null 2>/dev/tty"#, "sh"]);
+        session.arg(self.command.get_program()).args(self.command.get_args());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => session.env(name, value),
+                None => session.env_remove(name),
+            };
+        }
+        if let Some(directory) = self.command.get_current_dir() {
+            session.current_dir(directory);
+        }
+        let terminal = connect_terminal(&mut session);
+        self.command = session;
+        (self.start(), terminal)
     }
 
     /// Starts the command without waiting for its end.

@@ -1,10 +1,8 @@
 //! A running command, with everything that the test needs to end it and to find what it leaves.
 #![allow(clippy::disallowed_methods, reason = "the test polls processes, with a limit")]
 
-use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read, Write as _};
-use std::os::unix::ffi::OsStrExt as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -12,11 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{Pid, Resource, Rlimit, Signal};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::ending::Ending;
 use super::lengthy_commands::{LengthyCommand, StartSign};
+use crate::pseudo_terminal::{connect_terminal, read_until};
 
 /// Time after which a command counts as hanging.
 const HANG_TIMEOUT: Duration = Duration::from_secs(60);
@@ -347,35 +344,6 @@ fn redirect(process: &mut Command, command: &LengthyCommand, ending: Ending, hom
         Ending::StderrClosed => Stdio::piped(),
         _ => file("stderr").into(),
     });
-}
-
-/// Connects the streams of a command to a new terminal, and returns the other end.
-fn connect_terminal(process: &mut Command) -> File {
-    let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&main).unwrap();
-    unlockpt(&main).unwrap();
-    let name = ptsname(&main, Vec::new()).unwrap();
-    let path = OsStr::from_bytes(name.as_bytes());
-    let flags = OFlags::NOCTTY.bits() as i32;
-    let other = File::options().read(true).write(true).custom_flags(flags).open(path).unwrap();
-    let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-    tcsetwinsize(&other, size).unwrap();
-    process.stdin(other.try_clone().unwrap()).stdout(other.try_clone().unwrap()).stderr(other);
-    File::from(main)
-}
-
-/// Reads until a text appears. Returns false if the other end is closed before.
-fn read_until(stream: &mut impl Read, text: &str) -> bool {
-    let (mut output, mut part) = (Vec::new(), [0; 1_024]);
-    loop {
-        if String::from_utf8_lossy(&output).contains(text) {
-            return true;
-        }
-        match stream.read(&mut part) {
-            Ok(length @ 1..) => output.extend_from_slice(&part[..length]),
-            _ => return false,
-        }
-    }
 }
 
 /// Reads the id of a process from a file that a shell writes.

@@ -1,6 +1,8 @@
 //! Tests of benchmarks: scripts write the output of the harnesses.
 #![cfg(unix)]
 
+#[cfg(target_os = "linux")]
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 #[cfg(target_os = "linux")]
@@ -15,7 +17,9 @@ use super::runs::{COUNTED, ScriptPair, runs};
 use super::{Gate, gate};
 use crate::osjitter::{Osjitter, has_program};
 #[cfg(target_os = "linux")]
-use crate::osjitter::{is_alive, poll_until, read_process_id};
+use crate::osjitter::{is_alive, poll_until, read_process_id, send_signal};
+#[cfg(target_os = "linux")]
+use crate::pseudo_terminal::read_until;
 
 /// Defines a command that writes the files of Criterion for a benchmark with two samples.
 const CRITERION: &str = r#"bench() {
@@ -871,6 +875,14 @@ impl Package {
         std::fs::write(self.home.path().join(directory).join("suite"), script).unwrap();
     }
 
+    /// Makes cargo run these lines first.
+    #[cfg(target_os = "linux")]
+    fn extend_cargo(&self, lines: &str) {
+        let (interpreter, script) = CARGO.split_once('\n').unwrap();
+        let script = format!("{interpreter}\n{lines}{script}");
+        std::fs::write(self.home.path().join("cargo"), script).unwrap();
+    }
+
     fn git(&self, args: &[&str]) -> String {
         let mut git = Command::new("git");
         git.arg("-C").arg(self.home.path().join("repository")).args(args);
@@ -1021,6 +1033,49 @@ fn interrupts_end_the_whole_build() {
         };
         assert!(!std::fs::read_dir(home).unwrap().any(hidden), "{signal:?}");
     }
+}
+
+/// Standard input of a hook is no terminal, although the tools find one.
+#[cfg(target_os = "linux")]
+#[test]
+fn tools_read_passwords_from_the_terminal() {
+    let Some(package) = Package::new() else { return };
+    let word = package.home.path().join("word");
+    package.extend_cargo(
+        r#"if [ "$1" = bench ] && [ ! -f "$HOME_OF_TEST/word" ]; then
+    echo "password?" >/dev/tty
+    read -r word </dev/tty
+    echo "$word" >"$HOME_OF_TEST/word"
+fi
+"#,
+    );
+    let (running, mut terminal) = package.command(&["--base", "HEAD"]).start_on_terminal();
+    assert!(read_until(&mut terminal, "password?"));
+    terminal.write_all(b"secret\n").unwrap();
+    let output = std::thread::spawn(move || std::io::copy(&mut terminal, &mut std::io::sink()));
+    running.ends_within(Duration::from_secs(120)).exits(1);
+    assert_eq!(std::fs::read_to_string(word).unwrap(), "secret\n");
+    // The last process of the terminal has ended, which is an error for its reader.
+    let _ = output.join().unwrap();
+}
+
+/// The server of a compiler cache serves later builds.
+#[cfg(target_os = "linux")]
+#[test]
+fn daemons_of_tools_outlive_gates() {
+    let Some(package) = Package::new() else { return };
+    let id = package.home.path().join("id");
+    package.extend_cargo(
+        r#"[ -f "$HOME_OF_TEST/id" ] || {
+    sleep 600 >/dev/null 2>&1 &
+    echo "$!" >"$HOME_OF_TEST/id"
+}
+"#,
+    );
+    package.gate(&["--base", "HEAD"]).exits(1);
+    let daemon = read_process_id(&id);
+    assert!(is_alive(daemon));
+    send_signal(daemon, Signal::KILL);
 }
 
 #[test]

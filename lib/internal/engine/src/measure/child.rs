@@ -399,17 +399,17 @@ pub enum ToolStderr {
 }
 
 /// Runs a tool that prepares a measurement, such as cargo, and returns its output. An interrupt ends
-/// the tool with everything that it started. What a tool leaves running, such as the server of a
-/// compiler cache, is not ended. The command is used up.
+/// the tool with everything that it started. On a terminal, that interrupts it instead. What a tool
+/// leaves running, such as the server of a compiler cache, is not ended. The command is used up.
 ///
 /// # Errors
 ///
 /// Returns an error if the tool cannot be started, or is interrupted.
 pub fn run_tool(command: &mut Command, stderr: ToolStderr) -> io::Result<Output> {
     const STDERR_NAME: &str = "stderr";
-    if io::stdin().is_terminal() {
-        // The tool may ask for a password, which only a process of this group can read. The terminal
-        // interrupts it as well.
+    if io::stdin().is_terminal() || io::stderr().is_terminal() {
+        // The tool may ask for a password, which only a process of this group can read: the terminal
+        // would stop any other one. It interrupts the tool as well.
         let stderr = match stderr {
             ToolStderr::Inherited => Stdio::inherit(),
             ToolStderr::Captured => Stdio::piped(),
