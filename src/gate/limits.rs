@@ -7,7 +7,7 @@ use std::time::Duration;
 use cli::exit::{self, Error, usage};
 use cli::terminal::progress::Progress;
 use cli::time::format_duration;
-use cli::units::{format_exact_ns, to_ns};
+use cli::units::{format_exact_duration, format_exact_ns, to_ns};
 use cli::words::{capitalize, end_sentence};
 use engine::machine::tuning;
 use engine::measure::load::Loads;
@@ -67,10 +67,13 @@ impl ReportedSubject {
         let is_requested = |period: &Duration| to_ns(*period) == subject.period_ns;
         let states_period = subject.period_ns > 0;
         if states_period && !judged.period.is_empty() && !judged.period.iter().any(is_requested) {
-            let period = format_exact_ns(subject.period_ns);
+            let requested: Vec<String> =
+                judged.period.iter().map(|&period| format_exact_duration(period)).collect();
             return Err(usage!(
-                "{file}: {} was not measured at --period; give --period {period} to judge it",
-                subject.id
+                "{file}: {} has the period {}, and --period (or osjitter.toml) is {}",
+                subject.id,
+                format_exact_ns(subject.period_ns),
+                requested.join(" and ")
             ));
         }
         let requested = judged.rounds.runtime.map(|runtime| runtime.to_string());
@@ -78,7 +81,7 @@ impl ReportedSubject {
             && requested != *runtime
         {
             return Err(usage!(
-                "{file}: {} was not measured on --runtime; give --runtime {runtime} to judge it",
+                "{file}: {} has the runtime {runtime}, and --runtime (or osjitter.toml) is {requested}",
                 subject.id
             ));
         }
@@ -137,8 +140,9 @@ fn read_reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
         });
     };
     let reported = ReportedSubject { report, file: file.to_owned(), index };
-    // If there are two sides as well, the period and the runtime are theirs.
-    if args.a.is_empty() && args.programs().is_none() {
+    // If something is measured as well, the period and the runtime are those of the measurement.
+    let has_programs = args.has_whole_runs() || args.programs().is_some();
+    if args.a.is_empty() && args.baseline.is_none() && !has_programs {
         reported.check_settings(&args.judged)?;
     }
     Ok(LimitedSubject::Reported(Box::new(reported)))

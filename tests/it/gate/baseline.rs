@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use files::file::File as _;
 use files::gate::baseline::{Baseline, Session};
+use files::report::Report;
 use jitterstat::gate::decision::{Outcome, Reason};
 use serde_json::json;
 
@@ -63,6 +64,21 @@ impl Stored {
     fn write(&self, baseline: &Baseline) {
         std::fs::write(self.file(), baseline.to_json()).unwrap();
     }
+}
+
+/// The period is that of the baseline.
+#[test]
+fn limited_report_has_another_period() {
+    let stored = Stored::with_session();
+    let text = std::fs::read_to_string("tests/fixtures/report.json").unwrap();
+    let mut report = Report::from_json(&text).unwrap();
+    report.subjects.truncate(1);
+    let file = stored.dir.path().join("report.json");
+    std::fs::write(&file, report.to_json()).unwrap();
+    let limit = ["--limit", "p50=1s", "--report", file.to_str().unwrap()];
+    let gate = stored.gate(20_000, &[&ROUNDS[..], &limit].concat()).exits(0);
+    let verdict = gate.verdict();
+    assert!(verdict.baseline.is_some() && verdict.limits.len() == 1);
 }
 
 #[test]

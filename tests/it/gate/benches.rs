@@ -1096,6 +1096,11 @@ fn other_trees_are_built_and_compared() {
 fn failed_builds_are_rejected() {
     let Some(package) = Package::new() else { return };
     package.gate(&["--base", "no-such-revision"]).refuses("git cannot check it out");
+    // The period is that of the runs, and not of the report.
+    let report = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/report.json");
+    let limit = ["--limit", "p50=1s", "--report", report, "--subject", "os-interval"];
+    let base = ["--base", "no-such-revision", "--period", "2ms"];
+    package.gate(&[&base[..], &limit].concat()).refuses("git cannot check it out");
     package.gate(&["--base", "/"]).refuses("cargo cannot build suite of /");
     package.gate(&[]).refuses("--base");
     let both = ["--base", "HEAD", "--candidate-cmd", "x", "--base-cmd", "x"];

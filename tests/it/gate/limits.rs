@@ -371,12 +371,17 @@ fn report_must_have_requested_settings() {
     for flags in ["", "--period 1ms --runtime current-thread", "--period 2ms --period 1ms"] {
         check(flags).exits(0);
     }
-    check("--period 2ms").refuses("was not measured at --period; give --period 1ms");
-    // The period is that of the sides.
+    let states = "has the period 1ms, and --period (or osjitter.toml) is";
+    check("--period 2ms").refuses(&format!("{states} 2ms"));
+    check("--period 2ms --period 5ms").refuses(&format!("{states} 2ms and 5ms"));
+    // The period is that of what is measured as well.
     check("--period 2ms --a nanosleep --b nanosleep --max-pairs 24 --round-ticks 25 --tolerance 9999%")
         .exits(0);
-    check("--runtime multi-thread")
-        .refuses("not measured on --runtime; give --runtime current-thread");
+    let commands = "--base-cmd no-such-file --candidate-cmd no-such-file";
+    check(&format!("--period 2ms {commands}")).refuses("no-such-file");
+    check("--runtime multi-thread").refuses(
+        "has the runtime current-thread, and --runtime (or osjitter.toml) is multi-thread",
+    );
 }
 
 #[test]
