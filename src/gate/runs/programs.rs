@@ -27,7 +27,7 @@ use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::{Side, Sides};
 use jitterstat::series::Better;
 
-use crate::gate::args::{Tolerance, WholeRunArgs};
+use crate::gate::args::{Tolerance, WholeRunArgs, find_rise};
 use crate::gate::left_out_pairs::LeftOutPairs;
 use crate::gate::live_estimate::show_estimate;
 use crate::gate::pair_failure::PairFailure;
@@ -792,13 +792,13 @@ pub fn check_tolerances(
             names.join(", ")
         ));
     }
-    let can_only_fall = |tolerance: &Tolerance| {
-        let mut rising = metrics.iter().filter(|metric| metric.higher_is_better);
-        rising.any(|metric| tolerance.applies_to(&metric.name))
-    };
-    let mut excessive = tolerances.iter().filter(|tolerance| tolerance.rise >= 1.0);
-    match excessive.find(|tolerance| can_only_fall(tolerance)) {
-        Some(Tolerance { name, rise }) => {
+    let mut rising = metrics.iter().filter(|metric| metric.higher_is_better);
+    let excessive = rising.find_map(|ProgramMetric { name, .. }| {
+        let rise = find_rise(tolerances, name).filter(|rise| *rise >= 1.0)?;
+        Some((name, rise))
+    });
+    match excessive {
+        Some((name, rise)) => {
             Err(usage!("more of {name} is better: it cannot fall by {:.0}%", rise * 100.0))
         }
         None => Ok(()),

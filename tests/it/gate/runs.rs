@@ -194,6 +194,12 @@ fn named_tolerances_hold_in_any_order() {
         let found = &runs(&gate).metrics[0].judged;
         assert_eq!(format!("{:.3}", found.tolerated_ratio), "1.100", "{tolerances:?}");
     }
+    // A general tolerance can be one for the metrics that may rise alone.
+    let lines = "metric lat u lower\\nmetric rate /s higher\\nlat 100\\nrate 100\\n";
+    let metrics = ["--metric", "lat", "--metric", "rate"];
+    let tolerances = ["--tolerance", "200%", "--tolerance", "rate=20%"];
+    let sides = ScriptPair::writing(lines, lines);
+    sides.gate(&[&metrics[..], &tolerances].concat()).exits(0);
 }
 
 #[test]
@@ -511,7 +517,13 @@ fn unsuitable_metrics_are_rejected() {
             "metric x /s higher\\nx 5\\n",
             "metric x /s higher\\nx 5\\n",
             &["--metric", "x", "--tolerance", "x=100%"],
-            "cannot fall",
+            "more of x is better: it cannot fall by 100%",
+        ),
+        (
+            "metric x /s higher\\nx 5\\n",
+            "metric x /s higher\\nx 5\\n",
+            &["--metric", "x", "--tolerance", "200%"],
+            "more of x is better: it cannot fall by 200%",
         ),
         (
             good,
