@@ -23,6 +23,14 @@ pub fn executable_separator_place(command: &[String]) -> usize {
     (0..command.len()).find(is_own).unwrap_or(command.len())
 }
 
+/// Returns the words of a command that pytest reads: those behind its name or, if another program such
+/// as tox starts it, behind a separator. Others belong to programs such as `timeout` and `make`.
+pub fn pytest_words(command: &[String]) -> &[String] {
+    let is_own = |word: &String| word.contains("pytest") || word.ends_with("py.test");
+    let place = command.iter().position(is_own).unwrap_or(separator_place(command, 0));
+    &command[place..]
+}
+
 /// Returns whether the program of a command has this name, without its directory and extension.
 pub fn is_program(command: &[String], name: &str) -> bool {
     command.first().is_some_and(|word| file_stem(word) == name)

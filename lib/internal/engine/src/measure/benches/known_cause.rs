@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::command_words::pytest_words;
 use super::{BenchFormat, has_flag};
 
 /// A known cause of a run that gives no benchmark.
@@ -42,7 +43,14 @@ impl KnownCause {
             Some(command.windows(2).any(|pair| pair[0] == flag && pair[1] == value))
         };
         let is_cause = |effect: &&FlagEffect| {
-            has_flag(command, effect.flag) && is_added(effect.flag) != Some(true)
+            let words = match format {
+                // Its short flags are also those of programs that start it.
+                BenchFormat::PytestBenchmark if !effect.flag.starts_with("--") => {
+                    pytest_words(command)
+                }
+                _ => command,
+            };
+            has_flag(words, effect.flag) && is_added(effect.flag) != Some(true)
         };
         harness.effects.iter().find(is_cause).map(Self::Flag)
     }
@@ -88,12 +96,20 @@ mod tests {
                 "the command has --export-json",
             ),
             (BenchFormat::Libtest, "./b --format=json", "", "the command has --format"),
+            (
+                BenchFormat::PytestBenchmark,
+                "nice -n 5 pytest -n 2",
+                "",
+                "the command has -n, which",
+            ),
         ] {
             let command: Vec<String> = command.split(' ').map(str::to_owned).collect();
             let cause = KnownCause::find(format, &command, written).unwrap().to_string();
             assert!(cause.starts_with(expected), "{cause}");
             assert_eq!(KnownCause::find(format, &command[..1], ""), None);
         }
+        let nice = ["nice", "-n", "5", "pytest"].map(str::to_owned);
+        assert_eq!(KnownCause::find(BenchFormat::PytestBenchmark, &nice, ""), None);
         let own = &BenchFormat::Hyperfine.harness().flags[1];
         let own = ["hyperfine", own.name, own.value.unwrap()].map(str::to_owned);
         assert_eq!(KnownCause::find(BenchFormat::Hyperfine, &own, ""), None);

@@ -495,6 +495,8 @@ mod tests {
             (PytestBenchmark, "timeout -k 5 60 python -m pytest", None),
             (PytestBenchmark, "python -m pytest b -k sort", Some("-k")),
             (PytestBenchmark, "pytest -ksort", Some("-k")),
+            (PytestBenchmark, "make -k bench", None),
+            (PytestBenchmark, "tox -e bench -- -k sort", Some("-k")),
             (Criterion, "./b --bench sort", None),
         ] {
             let found = request(format, &["x"]).own_filter(&words(command));

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::bench_harness::{FilterSyntax, Harness};
+use super::command_words::pytest_words;
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_PLACE, effect};
 use super::lenient_json::replace_non_finite;
 use super::{
@@ -80,13 +81,11 @@ const NS_PER_SECOND: f64 = 1e9;
 const OUTCOMES: [&str; 7] =
     ["passed", "failed", "skipped", "xfailed", "xpassed", "error", "errors"];
 
-/// The last `-k` of the command or, without one, of the user's variable replaces all others. A `-k` in
-/// front of pytest belongs to a program that starts it, such as `timeout`.
+/// The last `-k` of the command or, without one, of the user's variable replaces all others.
 fn own_filter(command: &[String]) -> Option<&'static str> {
-    let place = command.iter().position(|word| word.contains("pytest")).unwrap_or(0);
     let is_filter = |word: &String| word.starts_with("-k");
     let variable = env::var(ENV_OPTIONS).ok().and_then(|options| shlex::split(&options));
-    if command[place..].iter().any(is_filter) {
+    if pytest_words(command).iter().any(is_filter) {
         return Some("-k");
     }
     variable.is_some_and(|options| options.iter().any(is_filter)).then_some("-k in PYTEST_ADDOPTS")
