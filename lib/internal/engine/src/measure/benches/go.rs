@@ -31,7 +31,7 @@ pub const HARNESS: Harness = Harness {
     output_arguments: |_| Vec::new(),
     argument_place,
     filter_syntax: FilterSyntax::Regex,
-    own_filter: |command| has_flag(command, BENCH_FLAG).then_some(BENCH_FLAG),
+    own_filter,
     filter_arguments,
     select: |command, names| Some(select(command, names)),
     read_files: None,
@@ -66,6 +66,11 @@ fn argument_place(command: &[String]) -> usize {
         Some(executable) => executable + 1,
         None => separator_place(command, 0),
     }
+}
+
+fn own_filter(command: &[String]) -> Option<&'static str> {
+    let own = command.iter().skip(1).find(|word| is_flag(word, BENCH_FLAG))?;
+    Some(if own.contains(BENCH_FLAG) { BENCH_FLAG } else { "-bench" })
 }
 
 fn filter_arguments(filters: &[String], command: &[String]) -> Vec<String> {

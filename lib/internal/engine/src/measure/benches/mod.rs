@@ -486,7 +486,7 @@ mod tests {
     fn filters_of_commands_are_found() {
         use BenchFormat::{Criterion, Go, GoogleBenchmark, PytestBenchmark};
         for (format, command, expected) in [
-            (Go, "go test -bench Sort ./x", Some("-test.bench")),
+            (Go, "go test -bench Sort ./x", Some("-bench")),
             (Go, "./x.test -test.bench=.", Some("-test.bench")),
             (Go, "go test ./x -args -bench 3", None),
             (GoogleBenchmark, "./b --benchmark_filter=x", Some("--benchmark_filter")),
