@@ -385,8 +385,8 @@ pub struct CargoFlags(pub Vec<String>);
 /// Splits flags into words by the quoting rules of the shell.
 ///
 /// # Errors
-/// Returns an error if a flag chooses the package or the build products, which differ between the
-/// sides.
+/// Returns an error if a flag chooses the package or the directory of the build products, which the
+/// gate reads from cargo without these flags.
 fn parse_cargo_flags(text: &str) -> Result<CargoFlags, ArgumentError> {
     let words = shlex::split(text);
     let words = words.ok_or_else(|| ArgumentError::OpenQuote { flags: text.to_owned() })?;
@@ -471,7 +471,10 @@ fn parse_name_part(text: &str) -> Result<String, ArgumentError> {
 pub enum ArgumentError {
     #[error("the flags {flags:?} have an open quote")]
     OpenQuote { flags: String },
-    #[error("{flag} would be the same for both builds; the gate chooses it for each of them")]
+    #[error(
+        "cannot use {flag}: the gate builds the package in the current directory, and each version in a \
+         target directory of its own; change the directory, or set CARGO_TARGET_DIR"
+    )]
     CommonFlag { flag: &'static str },
     #[error("invalid name {text:?}: expected a part of a benchmark's name")]
     EmptyNamePart { text: String },

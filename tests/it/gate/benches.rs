@@ -1142,11 +1142,11 @@ fn candidate_is_no_base() {
     for (flags, named) in [
         ("--target-dir /x", "--target-dir"),
         ("--target-dir=x", "--target-dir"),
-        ("--manifest-path /x/Cargo.toml", "--manifest-path"),
+        ("--manifest-path x/Cargo.toml", "--manifest-path"),
         ("--config 'build.target-dir=\"/x\"'", "target-dir"),
         ("--config=build.build-dir='\"/x\"'", "build-dir"),
     ] {
-        let says = format!("{named} would be the same for both builds");
+        let says = format!("cannot use {named}: the gate builds the package in the current");
         package.gate(&["--base", "HEAD", "--cargo-flags", flags]).refuses(&says);
     }
 }
