@@ -10,7 +10,7 @@ use cli::printable::to_printable_line;
 use cli::terminal::progress::Progress;
 use cli::time::format_time;
 use cli::units::{format_exact_duration, to_signed_ns};
-use engine::measure::benches::{BenchRequest, RunLength};
+use engine::measure::benches::{BenchOutputError, BenchRequest, RunLength};
 use engine::measure::child::{self, ProgramFault, RunFailure, RunRequest, Series};
 use engine::measure::metric::{self, ProgramMetric, ResolvedRun, RunValues, UnjudgedNumber};
 use engine::measure::metric_spec::{self, MetricSpec};
@@ -267,17 +267,28 @@ impl Programs {
     ) -> Result<bool, StopReason> {
         let limit = self.max_run_time.unwrap_or(FIRST_RUN_TIMEOUT);
         let request = BenchRequest { filters: vec![filter.to_owned()], ..benches.clone() };
+        let mut failed = None;
         for side in [Side::Base, Side::Candidate] {
             let words = request.add_arguments(&self.plain_words[side]);
             let program = self.sides[side].clone().with_words(words).map_err(Error::from)?;
             match self.run_program(side, &program, Some(&request), limit, stop) {
                 Ok(_) => return Ok(true),
-                // Some harnesses fail without a benchmark, and others print none.
-                Err(RunFailure::Failed { .. }) => {}
+                Err(RunFailure::Failed {
+                    fault: ProgramFault::Benches { error: BenchOutputError::NoBench(_), .. },
+                    ..
+                }) => {}
+                // Some harnesses fail without a benchmark.
+                Err(failure @ RunFailure::Failed { .. }) => failed = failed.or(Some(failure)),
                 Err(failure) => return Err(self.first_run_failure(failure)),
             }
         }
-        Ok(false)
+        match failed {
+            Some(failure) => {
+                let format = benches.format;
+                Err(usage!("--metric {format}:{filter} alone has no benchmark: {failure}").into())
+            }
+            None => Ok(false),
+        }
     }
 
     fn first_runs(&self, stop: &AtomicBool) -> Result<FirstRuns, RunFailure> {

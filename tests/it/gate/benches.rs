@@ -119,6 +119,9 @@ fn unused_filters_and_numbers_are_refused() {
         &["--metric", "criterion:s.m", "--metric", "criterion:x.y"],
         "--metric criterion:x.y matches no benchmark",
     );
+    let crash = "case \"$*\" in *s.m*) bench sum 4;; *) echo crashed >&2; exit 9;; esac";
+    criterion_pair(none, crash)
+        .refuses(&["--metric", "criterion:s.m", "--metric", "criterion:x.y"], "stderr: crashed");
 }
 
 /// Returns each benchmark that was not judged, with its reason.
