@@ -139,10 +139,18 @@ impl Run {
     }
 
     /// Leaves what the program, which has exited, started running. Returns its exit status.
+    #[cfg(unix)]
     fn leave(&self) -> io::Result<ExitStatus> {
-        let status = self.tree.leave(KILL_TIMEOUT)?;
+        let status = self.tree.leave()?;
         supervisor::unregister_group(self.tree.id());
         Ok(status)
+    }
+
+    /// Ends what the program, which has exited, started: its job would end that anyway. Returns its
+    /// exit status.
+    #[cfg(not(unix))]
+    fn leave(&self) -> io::Result<ExitStatus> {
+        Ok(self.end(KILL_TIMEOUT)?.status)
     }
 
     /// Ends the program with everything that it started, and removes its directory.
@@ -435,10 +443,8 @@ pub fn run_tool(command: &mut Command, stderr: ToolStderr) -> io::Result<Output>
     let status = run.leave()?;
     let read = |name: &str| std::fs::read(run.scratch_path.join(name));
     let stdout = read(STDOUT_NAME)?;
-    let stderr = match stderr {
-        ToolStderr::Inherited => Vec::new(),
-        ToolStderr::Captured => read(STDERR_NAME)?,
-    };
+    // It is in no file if it is inherited.
+    let stderr = read(STDERR_NAME).unwrap_or_default();
     Ok(Output { status, stdout, stderr })
 }
 

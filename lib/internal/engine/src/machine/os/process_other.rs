@@ -1,7 +1,7 @@
 //! Placeholder for platforms on which programs cannot be started.
 
 use std::io;
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 use std::time::Duration;
 
 use crate::machine::os::types::{ProcessTreeExit, StartedTree};
@@ -27,10 +27,6 @@ impl ProcessTree {
     }
 
     pub fn resume(&self) {}
-
-    pub fn leave(&self, timeout: Duration) -> io::Result<ExitStatus> {
-        Ok(self.end(timeout)?.status)
-    }
 
     pub fn end(&self, _timeout: Duration) -> io::Result<ProcessTreeExit> {
         Err(io::Error::from(io::ErrorKind::Unsupported))

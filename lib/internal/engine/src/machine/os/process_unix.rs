@@ -152,7 +152,7 @@ impl ProcessTree {
     /// # Errors
     ///
     /// Returns an error if the program has not exited.
-    pub fn leave(&self, _timeout: Duration) -> io::Result<ExitStatus> {
+    pub fn leave(&self) -> io::Result<ExitStatus> {
         let mut reaped = self.reaped();
         let status = reap(self.leader, &mut reaped.usage).or(reaped.status);
         (reaped.status, reaped.is_complete) = (status, status.is_some());

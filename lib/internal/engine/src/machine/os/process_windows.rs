@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::windows::io::{AsHandle, AsRawHandle, FromRawHandle, OwnedHandle};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command};
 use std::ptr::null;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -96,12 +96,6 @@ impl ProcessTree {
 
     #[allow(clippy::unused_self, reason = "same interface on all platforms")]
     pub fn resume(&self) {}
-
-    /// Ends the program, which has exited, with everything that it started: the job would end that
-    /// anyway.
-    pub fn leave(&self, timeout: Duration) -> io::Result<ExitStatus> {
-        Ok(self.end(timeout)?.status)
-    }
 
     /// Ends all remaining processes.
     ///
