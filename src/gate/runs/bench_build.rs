@@ -54,8 +54,8 @@ pub struct BenchBuild {
     flags: CargoFlags,
     /// Whether Criterion runs the benchmark.
     is_criterion: bool,
-    /// Whether the package may be compared with itself.
-    measures_equal: bool,
+    /// Whether the package may be compared with itself, and equal executables are measured.
+    pub measures_equal: bool,
     pub quiet: bool,
     scratch: ScratchDirectory,
     /// The checkout of the base, if it is a revision.
@@ -229,17 +229,15 @@ impl BenchBuild {
     ) -> Result<Sides<BuiltSide>, BuildError> {
         let here = std::env::current_dir().map_err(BuildError::NoCurrentDirectory)?;
         let tree = self.base_tree(&here)?;
-        let own_target = workspace(&here)?.target_directory;
+        let (own_workspace, base_workspace) = (workspace(&here)?, workspace(&tree)?);
+        let own_target = own_workspace.target_directory.clone();
         let own_criterion = self.old_criterion(&here, &own_target, Side::Candidate)?;
         // This has written a lock file if there was none.
         if self.checkout.is_some() {
-            lock_dependencies(&here, &tree)?;
+            lock_dependencies(&own_workspace, &base_workspace)?;
         }
-        let target = self.base_target(&here, &tree)?;
-        let base_target = match &target {
-            Some(target) => target.clone(),
-            None => workspace(&tree)?.target_directory,
-        };
+        let target = self.base_target(&own_workspace, &tree, &base_workspace);
+        let base_target = target.clone().unwrap_or(base_workspace.target_directory);
         let base_criterion = self.old_criterion(&tree, &base_target, Side::Base)?;
         let candidate = self.build_tree(&here, None, own_criterion.as_deref(), Side::Candidate)?;
         let base =
@@ -252,8 +250,8 @@ impl BenchBuild {
                 Sides { base: path.clone(), candidate: repository.clone() }
             }
             None => Sides {
-                base: workspace(&tree)?.workspace_root,
-                candidate: workspace(&here)?.workspace_root,
+                base: base_workspace.workspace_root,
+                candidate: own_workspace.workspace_root,
             },
         };
         Ok(Sides {
@@ -317,19 +315,24 @@ impl BenchBuild {
     ///
     /// Two trees must not share one: cargo regards a file as built if it is older than the product,
     /// even if the product is that of the other tree. A checkout is newer than all earlier products.
-    fn base_target(&self, here: &Path, tree: &Path) -> Result<Option<PathBuf>, BuildError> {
-        let own = workspace(here)?;
+    fn base_target(
+        &self,
+        own_workspace: &Workspace,
+        tree: &Path,
+        base_workspace: &Workspace,
+    ) -> Option<PathBuf> {
+        let Workspace { workspace_root, target_directory } = own_workspace;
         if self.checkout.is_none() {
-            let is_shared = workspace(tree)?.target_directory == own.target_directory;
-            return Ok(is_shared.then(|| tree.join("target")));
+            let is_shared = base_workspace.target_directory == *target_directory;
+            return is_shared.then(|| tree.join("target"));
         }
-        let kept = own.target_directory.join(BASE_TARGET_NAME);
-        let Ok(below_root) = own.target_directory.strip_prefix(&own.workspace_root) else {
-            return Ok(Some(kept));
+        let kept = target_directory.join(BASE_TARGET_NAME);
+        let Ok(below_root) = target_directory.strip_prefix(workspace_root) else {
+            return Some(kept);
         };
-        let link = workspace(tree)?.workspace_root.join(below_root);
+        let link = base_workspace.workspace_root.join(below_root);
         let is_linked = std::fs::create_dir_all(&kept).and_then(|()| link_directory(&kept, &link));
-        Ok(Some(if is_linked.is_ok() { link } else { kept }))
+        Some(if is_linked.is_ok() { link } else { kept })
     }
 
     /// Returns the directory of a Criterion that a tree needs in place of its own old one. It has the
@@ -460,11 +463,11 @@ fn link_directory(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// Gives a checkout the versions of dependencies of `here` if it has none of its own. Many libraries
-/// do not commit `Cargo.lock`, and other versions would change the code of the base.
-fn lock_dependencies(here: &Path, checkout: &Path) -> Result<(), BuildError> {
-    let own = workspace(here)?.workspace_root.join("Cargo.lock");
-    let lock = workspace(checkout)?.workspace_root.join("Cargo.lock");
+/// Gives a checkout the versions of dependencies of the candidate if it has none of its own. Many
+/// libraries do not commit `Cargo.lock`, and other versions would change the code of the base.
+fn lock_dependencies(candidate: &Workspace, checkout: &Workspace) -> Result<(), BuildError> {
+    let own = candidate.workspace_root.join("Cargo.lock");
+    let lock = checkout.workspace_root.join("Cargo.lock");
     if own.exists() && !lock.exists() {
         std::fs::copy(&own, lock)
             .map_err(|source| BuildError::NotCopied { executable: own, source })?;

@@ -63,7 +63,6 @@ pub struct RunComparison {
     build: Option<BenchBuild>,
     /// The executables of the build if they are equal, unless the user wants them measured.
     equal_executables: Option<EqualExecutables>,
-    measures_equal: bool,
     tolerances: Vec<Tolerance>,
     floor: Option<Duration>,
     /// Whether the floor is also that of a baseline.
@@ -118,7 +117,6 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<RunComparison>> {
         programs: Programs::new(sides, names, &runs, round, length, max_run_time, seed)?,
         build,
         equal_executables: None,
-        measures_equal: args.measure_equal,
         tolerances: args.judged.tolerance.clone(),
         floor: args.judged.floor,
         is_floor_shared: args.baseline.is_some(),
@@ -146,7 +144,7 @@ impl RunComparison {
                 terminal::note(build.quiet, &format!("gate: {note}"));
             }
             let built = build.build(&mut self.programs.sides, stop)?;
-            if !self.measures_equal {
+            if !build.measures_equal {
                 self.equal_executables = EqualExecutables::find(built);
             }
             // The time of a screen begins after the build.
