@@ -329,7 +329,7 @@ impl Programs {
             ticks: self.round.ticks,
             warmup: self.round.warmup_ticks,
             series: Series::Metrics,
-            limit: self.until_deadline(limit),
+            limit,
         };
         let mut left_over = LeftOverProcesses::default();
         if let Some(prepare) = &self.prepare {
@@ -340,6 +340,8 @@ impl Programs {
         if stop.load(Ordering::Relaxed) {
             return Err(RunFailure::Interrupted);
         }
+        // The preparation takes a part of the remaining time.
+        let request = RunRequest { limit: self.until_deadline(limit), ..request };
         let values = metric::run(program, &self.wanted, benches, request, stop)?;
         match side {
             Side::Base => left_over.a = values.killed_processes(),
@@ -483,20 +485,25 @@ impl Programs {
                 }
             }
             progress.show(&self.names[side], pair);
-            let run_started = now();
             let run = self.run(side, &selected, limit, stop);
-            let (lasted, longest) = (run_started.elapsed(), longest_runs[side]);
             let run = run.inspect(|run| runs.count(run.left_over));
+            let longest = longest_runs[side];
+            let wall = run.as_ref().map_or(Duration::ZERO, |run| run.values.wall);
             let left_over = run.as_ref().map_or(0, |run| run.values.killed_processes());
             match run.and_then(|run| self.open_values(side, metrics, &open, &run.values)) {
                 Ok(values) => {
                     // Programs inherit the settings of this thread.
                     let change = settings.changes().into_iter().next();
                     half_pair[side] = Some(HalfPair { values, left_over, change });
-                    longest_runs[side] = longest.max(lasted);
+                    longest_runs[side] = longest.max(wall);
                 }
-                Err(RunFailure::TimedOut { .. }) if self.is_deadline_over() => {
-                    let is_hanging = runs.pairs > 0 && lasted > longest * HANGING_FACTOR;
+                Err(RunFailure::TimedOut { program, limit: lasted, .. })
+                    if self.is_deadline_over() =>
+                {
+                    // The command of `--prepare` can time out as well.
+                    let is_side = program == selected[side].text();
+                    let is_long = lasted > longest * HANGING_FACTOR;
+                    let is_hanging = is_side && is_long && runs.pairs > 0;
                     runs.hanging = is_hanging.then_some(HangingRun { side, lasted, longest });
                     break;
                 }

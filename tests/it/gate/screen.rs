@@ -175,4 +175,18 @@ mod nightly {
         assert!(verdict.warnings.iter().any(|warning| warning.code == "hanging-run"));
         assert!(gate.ran.stderr.contains("LOOK CLOSER: this is not a pass"), "{}", gate.ran.stderr);
     }
+
+    #[test]
+    #[ignore = "nightly: takes the 15 seconds of a screen"]
+    fn long_preparation_is_no_hang() {
+        let pair = ScriptPair::new("", "");
+        let prepare = pair.path("prepare");
+        std::fs::write(&prepare, format!("{COUNTED}[ $n -lt 52 ] || sleep 600")).unwrap();
+        let prepare = format!("sh '{}'", prepare.display());
+        let limits = ["--tolerance", "9000%", "--max-round-time", "1m"];
+        let args = ["--metric", "wall", "--prepare", &prepare];
+        let gate = pair.screen(&[&args[..], &limits].concat()).exits(0);
+        let warnings = &gate.verdict().warnings;
+        assert!(warnings.iter().all(|warning| warning.code != "hanging-run"), "{warnings:?}");
+    }
 }
