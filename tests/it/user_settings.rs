@@ -231,6 +231,22 @@ fn failing_commands_end_the_proof() {
     assert!(stderr.contains("exit status: 7; output: stuck"), "{stderr}");
 }
 
+/// An undo command that succeeds may still leave the setting of the proof.
+#[cfg(target_os = "linux")]
+#[test]
+fn ineffective_undo_ends_the_proof() {
+    let scene = Scene::new();
+    // The parent of this command's parent is osjitter: the second field after the name.
+    let renice = "set -- $(cut -d \")\" -f 2- /proc/$PPID/stat) && renice -n 10 -p $2";
+    let change = scene.command("try", renice);
+    let undo = scene.command("undo", "true");
+    let ran = scene.doctor(&change, &undo, "600s").run().exits(4);
+    let says =
+        "error: nothing was measured: --undo of file did not restore the nice value (was ";
+    assert!(ran.stdout.is_empty() && ran.stderr.contains(says), "{}", ran.stderr);
+    scene.assert_undone();
+}
+
 #[test]
 fn invalid_settings_exit_with_2() {
     for (args, says) in [

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
 use engine::machine::setting::SettingGuard;
+use engine::measure::round_settings::RoundSettings;
 use engine::measure::stop_delay::StopDelay;
 use engine::measure::trial_commands::{TrialCommands, TrialProcess};
 use engine::measure::trial_error::TrialError;
 use engine::program::Program;
 use engine::scenario::Scenario;
+use files::report::Change;
 
 use crate::doctor::prove::settings::SettingTrial;
 
@@ -21,6 +23,8 @@ pub struct SettingSwitch {
     /// Settings by id of the scenario.
     trials: HashMap<String, SettingTrial>,
     guard: Option<SettingGuard>,
+    /// The settings before the commands of the current scenario changed one.
+    before: Option<RoundSettings>,
     /// Runs the commands of the user; `None` if there are none.
     process: Option<TrialProcess>,
     /// Commands that change nothing. The start of a command disturbs the caches and the frequency
@@ -57,7 +61,7 @@ impl SettingSwitch {
         let change = Program::parse("true")?;
         let (name, undo) = ("no change".to_owned(), change.clone());
         let no_change = TrialCommands { name, change, undo };
-        Ok(Self { trials, guard: None, process, no_change, _stop_delay: StopDelay::begin() })
+        Ok(Self { trials, guard: None, before: None, process, no_change, _stop_delay: StopDelay::begin() })
     }
 
     /// Applies and restores the setting of each scenario once, and returns the time that this took.
@@ -94,6 +98,7 @@ impl SettingSwitch {
         let trial = self.trials.get(id);
         if let Some(process) = &mut self.process {
             let commands = trial.and_then(|trial| trial.commands.as_ref());
+            self.before = commands.map(|_| RoundSettings::read());
             process.change(commands.unwrap_or(&self.no_change)).map_err(SwitchError::Commands)?;
         }
         if let Some(trial) = trial {
@@ -107,13 +112,21 @@ impl SettingSwitch {
     ///
     /// # Errors
     ///
-    /// Returns an error if that fails.
+    /// Returns an error if that fails, or if the undo command left a setting different from before.
     pub fn restore(&mut self, id: &str) -> Result<(), SwitchError> {
         let released = self.guard.take().map_or(Ok(()), SettingGuard::release);
         if let Some(process) = &mut self.process {
             process.undo().map_err(SwitchError::Commands)?;
         }
-        released.map_err(|source| SwitchError::lost(id, source))
+        released.map_err(|source| SwitchError::lost(id, source))?;
+        // Otherwise all later rounds, and those without a setting, would have what is left of it.
+        let changes = self.before.take().map_or_else(Vec::new, |before| before.changes());
+        match (self.trials.get(id), changes.is_empty()) {
+            (Some(trial), false) => {
+                Err(SwitchError::NotRestored { name: trial.name.clone(), changes })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -125,10 +138,18 @@ pub enum SwitchError {
     Commands(#[source] TrialError),
     #[error("cannot change the setting of {scenario} any more: {source}")]
     Lost { scenario: String, source: io::Error },
+    /// The undo command of the user succeeded, but did not restore these settings.
+    #[error("--undo of {name} did not restore the {}", list_changes(.changes))]
+    NotRestored { name: String, changes: Vec<Change> },
 }
 
 impl SwitchError {
     fn lost(id: &str, source: io::Error) -> Self {
         Self::Lost { scenario: id.to_owned(), source }
     }
+}
+
+fn list_changes(changes: &[Change]) -> String {
+    let describe = |Change { what, from, to }: &Change| format!("{what} (was {from}, is {to})");
+    changes.iter().map(describe).collect::<Vec<_>>().join(", the ")
 }
