@@ -349,10 +349,17 @@ def find(run):
     index(run.name, [(f"`{run.name}`", "find.json")], found["host"], command)
 
 
+def proof_output(run, file):
+    """Returns the verdict on the machine, below the title, and the rows of a proof."""
+    text = run.report_output(file)
+    start = text.index("os-interval each")
+    verdict = text[:start].split("\n\nMakes ticks late here")[0].partition("\n")[2].rstrip()
+    return f"{verdict}\n\n{text[start:].rstrip()}"
+
+
 def doctor(run):
     checkup, directory = run.load("doctor.json"), f"results/{run.name}"
-    text = run.report_output("doctor.json")
-    proof = text[text.index("os-interval each"):].rstrip()
+    proof = proof_output(run, "doctor.json")
     put("doctor proof", f"```text\n{proof}\n```\n\nSource: [`{directory}/doctor.json`]({directory}/doctor.json). "
         f"{machine_and_day(checkup)}. "
         f"Its findings with injected handicaps: [`found.json`]({directory}/found.json).")
@@ -362,8 +369,7 @@ def doctor(run):
 
 def settings(run):
     checkup, directory = run.load("settings.json"), f"results/{run.name}"
-    text = run.report_output("settings.json")
-    proof = text[text.index("os-interval each"):].rstrip()
+    proof = proof_output(run, "settings.json")
     put("proof of user settings", f"```text\n{proof}\n```\n\nSource: [`{directory}/settings.json`]({directory}/settings.json). "
         f"{machine_and_day(checkup)}.")
     index(run.name, [(f"`{run.name}`", "settings.json")], checkup["host"], "`scripts/results/publish.py settings` as root")

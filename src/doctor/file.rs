@@ -7,6 +7,9 @@ use files::fitness::Fitness;
 use files::report::{Host, Tool, Warning};
 use serde::{Deserialize, Serialize};
 
+/// Key of the row that changes nothing: the control of a proof.
+pub const CONTROL_KEY: &str = "again";
+
 files::model! {
     /// The result of examining a machine once.
     pub struct Checkup {

@@ -49,7 +49,9 @@ pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let proof = args.prove.then(|| prove::prove(&args.proof, &host)).transpose()?;
     let partial = proof.as_ref().is_some_and(|proof| proof.partial);
-    let failures = proof.as_ref().map_or(Vec::new(), Proof::failures);
+    let mut failures = proof.as_ref().map_or(Vec::new(), Proof::failures);
+    let control_failure = proof.as_ref().and_then(proof_text::describe_failed_control);
+    failures.extend(control_failure.map(|text| format!("{}: {text}", proof_text::NO_ANSWER)));
     let schema = Checkup::SCHEMA.to_owned();
     let checkup =
         Checkup { schema, tool: host::tool(), started_utc, host, cpu, items, tools, proof };
@@ -58,7 +60,8 @@ pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
         Some(destination) => destination.write_measured(&made.into_bytes(), partial).map(drop)?,
         None => file_io::write_output(made.into_bytes(), None)?,
     }
-    // A setting that could not be measured is an error, although others have results.
+    // A setting that could not be measured is an error, although others have results. So is a
+    // control that shows a change.
     if !partial {
         failures.iter().for_each(|failure| terminal::failure(&Error::measure(failure)));
     }

@@ -3,24 +3,77 @@
 use cli::time::{format_fractional_time, format_time, format_unsigned_time};
 use cli::words::{or_dash, pluralize, prefix_or_empty};
 use files::compare::{Change, ChangeFinding, Differences};
+use files::fitness::Verdict;
 
-use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};
+use crate::doctor::file::{CONTROL_KEY, Figures, Outcome, Proof, Proved, Row};
 use render::document::{Document, Item, Table};
 use render::report::fitness;
 use render::report::table::describe_warnings;
 
 const TITLES: [&str; 5] = ["setting", "p50", "p99", "CPU", "change, with interval"];
 
-/// Describes a proof.
+/// The answer if a control shows a change.
+pub const NO_ANSWER: &str = "No answer: the control shows a change";
+
+/// Describes the rows and notes of a proof. The settings to keep are named only if the machine and
+/// the controls permit an answer.
 pub fn document(proof: &Proof) -> Document {
+    let has_answer = no_answer(proof).is_none();
     let mut document = Document::new();
     for proved in &proof.subjects {
         document.section(heading(proof, proved));
         document.table(table(proved));
-        document.items(advice(proved));
+        if has_answer {
+            document.items(advice(proved));
+        }
     }
     document.notes(notes(proof));
     document
+}
+
+/// Describes whether a proof can be trusted.
+pub fn verdict(proof: &Proof) -> Document {
+    let mut document = Document::new();
+    document.paragraph(no_answer(proof).unwrap_or_default());
+    document.paragraph(fitness::sentence(proof.fitness.as_ref()).unwrap_or_default());
+    document
+}
+
+/// Returns the reason for which a proof has no answer, if it has none.
+fn no_answer(proof: &Proof) -> Option<String> {
+    if let Some(failure) = describe_failed_control(proof) {
+        return Some(format!("{NO_ANSWER}. {failure}"));
+    }
+    let is_unfit = proof.fitness.as_ref().is_some_and(|f| f.verdict == Verdict::Unfit);
+    is_unfit.then(|| "No answer: the machine was unfit.".into())
+}
+
+/// Explains that rows without a setting show a change, if they do.
+pub fn describe_failed_control(proof: &Proof) -> Option<String> {
+    let mut changes = Vec::new();
+    for proved in &proof.subjects {
+        let controls = proved.rows.iter().filter(|row| row.key == CONTROL_KEY);
+        for differences in controls.filter_map(measured_differences) {
+            let shown = shown_changes(differences);
+            if !shown.is_empty() {
+                changes.push(format!("{} {}", proved.subject, shown.join(", ")));
+            }
+        }
+    }
+    (!changes.is_empty()).then(|| {
+        format!(
+            "The row that changes nothing differs from the current settings: {}. Nothing is known about the settings: measure again on \
+             a quieter machine.",
+            changes.join("; ")
+        )
+    })
+}
+
+fn measured_differences(row: &Row) -> Option<&Differences> {
+    match &row.outcome {
+        Outcome::Measured { differences, .. } => Some(differences),
+        _ => None,
+    }
 }
 
 fn heading(proof: &Proof, proved: &Proved) -> String {
@@ -72,8 +125,8 @@ fn cells(name: &str, figures: Option<&Figures>, change: &str) -> Vec<String> {
     vec![name.to_owned(), p50, p99, cpu, change.to_owned()]
 }
 
-/// Formats every number that changes, or a text if none does.
-fn format_differences(differences: &Differences) -> Vec<String> {
+/// Formats every number that changes.
+fn shown_changes(differences: &Differences) -> Vec<String> {
     let numbers = [("p50", &differences.p50), ("p99", &differences.p99), ("CPU", &differences.cpu)];
     let mut changes = Vec::new();
     for (name, change) in numbers {
@@ -82,6 +135,12 @@ fn format_differences(differences: &Differences) -> Vec<String> {
             changes.push(format!("{name} {}", format_change(change)));
         }
     }
+    changes
+}
+
+/// Formats every number that changes, or a text if none does.
+fn format_differences(differences: &Differences) -> Vec<String> {
+    let mut changes = shown_changes(differences);
     let is_undecided = |change: &Option<Change>| {
         change.as_ref().is_none_or(|change| change.shown == ChangeFinding::TooFewRounds)
     };
@@ -120,7 +179,7 @@ fn advice(proved: &Proved) -> Vec<Item> {
 
 /// Returns advice if p50 or p99 improves and neither gets worse.
 fn row_advice(row: &Row) -> Option<Item> {
-    let Outcome::Measured { differences, .. } = &row.outcome else { return None };
+    let differences = measured_differences(row)?;
     let lateness = [&differences.p50, &differences.p99];
     let has = |finding| lateness.into_iter().flatten().any(|change| change.shown == finding);
     if row.keep.is_empty() || !has(ChangeFinding::Less) || has(ChangeFinding::More) {
@@ -137,7 +196,6 @@ fn row_advice(row: &Row) -> Option<Item> {
 /// Returns the caveats below the tables.
 fn notes(proof: &Proof) -> Vec<String> {
     let mut notes = Vec::new();
-    notes.extend(fitness::sentence(proof.fitness.as_ref()));
     if proof.partial {
         notes.push("Interrupted: the values cover the time until then.".to_owned());
     }

@@ -28,6 +28,9 @@ const SECTIONS: [(Weight, &str); 4] = [
 pub fn document(checkup: &Checkup) -> Document {
     let mut document = Document::new();
     document.title(format!("This machine, checked for CPU {}", checkup.cpu));
+    if let Some(proof) = &checkup.proof {
+        document.append(proof_text::verdict(proof));
+    }
     // A proof measures possible causes, so only the certain ones are listed next to it.
     let sections = if checkup.proof.is_some() { &SECTIONS[..1] } else { &SECTIONS };
     for &(weight, heading) in sections {

@@ -7,6 +7,8 @@ use engine::machine::setting::Setting;
 use engine::measure::trial_commands::TrialCommands;
 use engine::subject::SubjectInfo;
 
+use crate::doctor::file::CONTROL_KEY;
+
 /// A setting to try, with its names.
 #[derive(Clone, Debug)]
 pub struct SettingTrial {
@@ -38,7 +40,8 @@ pub fn list_trials(
     allowed: &[usize],
     slack_ns: Option<u64>,
 ) -> Vec<SettingTrial> {
-    let mut trials = vec![trial("again", "no change (control)".to_owned(), Setting::Nothing, "")];
+    let mut trials =
+        vec![trial(CONTROL_KEY, "no change (control)".to_owned(), Setting::Nothing, "")];
     let slack = if slack_ns.is_some_and(|ns| ns <= 1_000) { USUAL_SLACK } else { SHORT_SLACK };
     let slack_text = if slack == SHORT_SLACK { "1 ns" } else { "50 us" };
     let keep = format!(

@@ -124,6 +124,28 @@ fn proofs_state_excluded_rounds() {
     assert_eq!(serde_json::from_str::<Proof>(&json).unwrap().warnings, []);
 }
 
+#[cfg(unix)]
+#[test]
+fn unfit_machine_has_no_advice() {
+    use files::fitness::{Facts, Fitness};
+    let campaign = Campaign::new();
+    let report = campaign.simulate(1);
+    let mut proof = judge(&report, &campaign.plan, campaign.rounds, campaign.subjects.clone());
+    let mut show = |waited| {
+        let facts =
+            Facts { spin_core: Some(1.0 - waited), waited: Some(waited), ..Facts::default() };
+        proof.fitness = Some(Fitness::from_facts(facts, None, Some(2)));
+        let mut document = proof_text::verdict(&proof);
+        document.append(proof_text::document(&proof));
+        render::document::terminal::render(&document, 200)
+    };
+    let (quiet, unfit) = (show(0.0001), show(0.5));
+    assert!(quiet.starts_with("Quiet machine: "), "{quiet}");
+    assert!(quiet.contains("effective makes ticks less late: "), "{quiet}");
+    assert!(unfit.starts_with("No answer: the machine was unfit."), "{unfit}");
+    assert!(unfit.contains("Unfit machine: ") && !unfit.contains("less late: "), "{unfit}");
+}
+
 /// Returns the changes that a row shows.
 fn shown_changes(row: &Row) -> Vec<&Change> {
     let Outcome::Measured { differences, .. } = &row.outcome else { panic!("{row:?}") };
