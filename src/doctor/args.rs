@@ -81,7 +81,7 @@ pub struct ProveArgs {
     /// Nominal period (with --prove) [default: 500us]
     #[arg(long, short, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, requires = "prove")]
     pub period: Option<Duration>,
-    /// Time limit of --prove
+    /// Time limit of --prove, after at least 12 rounds
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, requires = "prove", default_value = "90s")]
     pub max_time: Duration,
     /// Random seed for round order and phase [default: random, recorded in the output]

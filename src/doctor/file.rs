@@ -70,7 +70,7 @@ files::model! {
         pub seed: u64,
         /// Nominal period.
         pub period_ns: u64,
-        /// Rounds of each setting, as planned.
+        /// Rounds of each setting: those planned, or those that the time limit permitted.
         pub rounds: u64,
         /// Recorded ticks of a round.
         pub round_ticks: u64,

@@ -11,6 +11,7 @@ mod settings;
 mod tests;
 pub mod user_settings;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -89,7 +90,7 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     terminal::note(args.quiet, &note);
 
     let progress = Progress::new(plan.rounds(), args.quiet);
-    let mut observer = ProofObserver { switch, failure: None, progress };
+    let mut observer = ProofObserver::new(switch, progress, args.max_time);
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let conditions = Conditions {
         host: host.clone(),
@@ -103,8 +104,13 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     if let Some(failure) = observer.failure {
         return Err(Error::measure(failure.to_string()));
     }
+    let completed = if observer.is_cut.get() { observer.round } else { rounds };
+    if completed < rounds {
+        let note = format!("--max-time ended the proof after {completed} of {rounds} rounds");
+        terminal::note(args.quiet, &note);
+    }
     let load = Some(&args.load).filter(|load| !load.is_none()).map(ToString::to_string);
-    Ok(Proof { load, ..judge(&report, &plan, rounds, subjects) })
+    Ok(Proof { load, ..judge(&report, &plan, completed, subjects) })
 }
 
 /// Returns the subjects to measure; fails if a control is among them.
@@ -258,10 +264,25 @@ struct ProofObserver {
     /// Why a setting could not be applied or restored. Rounds after that are not what they seem.
     failure: Option<SwitchError>,
     progress: Progress,
+    started: tach::Instant,
+    max_time: Duration,
+    /// Index of the latest round, before which all scenarios had their rounds.
+    round: u64,
+    /// Whether the time was over before the last round.
+    is_cut: Cell<bool>,
+}
+
+impl ProofObserver {
+    fn new(switch: SettingSwitch, progress: Progress, max_time: Duration) -> Self {
+        let started = tach::Instant::now();
+        let is_cut = Cell::new(false);
+        Self { switch, failure: None, progress, started, max_time, round: 0, is_cut }
+    }
 }
 
 impl Observer for ProofObserver {
     fn before_round(&mut self, scenario: &Scenario, index: u64) {
+        self.round = index;
         self.progress.show(&scenario.id, index);
         let applied = self.switch.apply(&scenario.id);
         self.failure = self.failure.take().or(applied.err());
@@ -273,8 +294,11 @@ impl Observer for ProofObserver {
         self.progress.step();
     }
 
+    /// The commands can take longer than in the rehearsal, and rounds longer than expected.
     fn should_stop(&self) -> bool {
-        self.failure.is_some()
+        let has_min_rounds = self.round >= MIN_COMPARED_PAIRS as u64;
+        self.is_cut.set(has_min_rounds && self.started.elapsed() >= self.max_time);
+        self.failure.is_some() || self.is_cut.get()
     }
 
     fn changes_settings(&self) -> bool {

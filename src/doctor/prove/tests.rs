@@ -146,6 +146,22 @@ fn unfit_machine_has_no_advice() {
     assert!(unfit.contains("Unfit machine: ") && !unfit.contains("less late: "), "{unfit}");
 }
 
+#[cfg(unix)]
+#[test]
+fn time_limit_keeps_minimum_rounds() {
+    let scenario = &Campaign::new().plan.scenarios[0];
+    let switch = SettingSwitch::new(HashMap::new(), &Arc::default()).unwrap();
+    let mut observer = ProofObserver::new(switch, Progress::new(1, true), Duration::ZERO);
+    for index in 0..MIN_COMPARED_PAIRS as u64 {
+        observer.before_round(scenario, index);
+        assert!(!observer.should_stop(), "round {index}");
+    }
+    observer.before_round(scenario, MIN_COMPARED_PAIRS as u64);
+    assert!(observer.should_stop() && observer.is_cut.get());
+    observer.max_time = Duration::MAX;
+    assert!(!observer.should_stop() && !observer.is_cut.get());
+}
+
 /// Returns the changes that a row shows.
 fn shown_changes(row: &Row) -> Vec<&Change> {
     let Outcome::Measured { differences, .. } = &row.outcome else { panic!("{row:?}") };
