@@ -42,7 +42,7 @@ use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row, SettingCommands}
 use crate::interrupt;
 
 use setting_switch::{SettingSwitch, SwitchError};
-use settings::{SettingTrial, list_trials, user_trial};
+use settings::{SettingTrial, list_trials, untried_cpus, user_trial};
 
 /// Maximum share of proofs in which an interval of any row is wrong.
 const ALPHA: f64 = 0.05;
@@ -110,7 +110,12 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
         terminal::note(args.quiet, &note);
     }
     let load = Some(&args.load).filter(|load| !load.is_none()).map(ToString::to_string);
-    Ok(Proof { load, ..judge(&report, &plan, completed, subjects) })
+    let mut proof = Proof { load, ..judge(&report, &plan, completed, subjects) };
+    if args.tries.is_empty() || args.built_in {
+        let allowed = os::affinity().unwrap_or_default();
+        proof.warnings.extend(untried_cpus(allowed.len()));
+    }
+    Ok(proof)
 }
 
 /// Returns the subjects to measure; fails if a control is among them.

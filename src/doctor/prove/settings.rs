@@ -6,6 +6,7 @@ use engine::machine::os::Sched;
 use engine::machine::setting::Setting;
 use engine::measure::trial_commands::TrialCommands;
 use engine::subject::SubjectInfo;
+use files::report::Warning;
 
 use crate::doctor::file::CONTROL_KEY;
 
@@ -91,6 +92,13 @@ fn select_cpus(cpus: &[usize]) -> Vec<usize> {
     }
 }
 
+/// Warns of the CPUs that are not tried, if there are more than [`MAX_CPUS`].
+pub fn untried_cpus(cpu_count: usize) -> Option<Warning> {
+    let message = format!("{MAX_CPUS} of {cpu_count} CPUs were tried");
+    let hint = "start osjitter with taskset -c to try others";
+    (cpu_count > MAX_CPUS).then(|| Warning::new("untried-cpus", message, hint))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +109,13 @@ mod tests {
         assert_eq!(select_cpus(&[2, 5]), [2, 5]);
         let cpus: Vec<usize> = (0..64).collect();
         assert_eq!(select_cpus(&cpus), [0, 9, 18, 27, 36, 45, 54, 63]);
+    }
+
+    #[test]
+    fn untried_cpus_are_counted() {
+        let message = |count| untried_cpus(count).map(|warning| warning.message);
+        assert_eq!([1, 8].map(message), [None, None]);
+        assert_eq!(message(64).unwrap(), "8 of 64 CPUs were tried");
     }
 
     #[test]
