@@ -173,6 +173,29 @@ fn interrupt_ends_wait_for_reader() {
     running.ends_within(Duration::from_secs(120)).exits(4);
 }
 
+/// A load that is not ready keeps the command in a wait.
+#[cfg(target_os = "linux")]
+#[test]
+fn interrupt_ends_start_of_load() {
+    use crate::osjitter::processes_with_variable;
+    const MAX_POLLS: u32 = 1_000_000;
+    const MARK: &str = "HOME_OF_SLOW_LOAD";
+    let home = tempfile::tempdir().unwrap();
+    let run = ["run", "--subject", "nanosleep", "--ticks", "100000", "--load", "memory:1"];
+    let running = Osjitter::new(run).env(MARK, home.path()).out("").start();
+    let is_load = |id: &u32| {
+        let command = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        command.split(|&byte| byte == 0).any(|word| word == b"stress")
+    };
+    // Without a pause, so that it is found before it is ready.
+    let find_load = || processes_with_variable(MARK, home.path()).into_iter().find(is_load);
+    send_signal((0..MAX_POLLS).find_map(|_| find_load()).unwrap(), Signal::STOP);
+    running.signal(Signal::INT);
+    // If the load was ready before, the run has begun.
+    let ran = running.ends().exits(4);
+    assert!(!ran.stderr.contains("was not ready"), "{}", ran.stderr);
+}
+
 #[test]
 fn interrupt_ends_long_waits() {
     // Sufficient even on a busy machine.

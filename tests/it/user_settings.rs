@@ -242,8 +242,7 @@ fn ineffective_undo_ends_the_proof() {
     let change = scene.command("try", renice);
     let undo = scene.command("undo", "true");
     let ran = scene.doctor(&change, &undo, "600s").run().exits(4);
-    let says =
-        "error: nothing was measured: --undo of file did not restore the nice value (was ";
+    let says = "error: nothing was measured: --undo of file did not restore the nice value (was ";
     assert!(ran.stdout.is_empty() && ran.stderr.contains(says), "{}", ran.stderr);
     scene.assert_undone();
 }
@@ -343,6 +342,20 @@ mod helper {
         assert!(eventually(|| scene.log().contains("try")));
         send_signal(helper(&scene).unwrap(), Signal::KILL);
         running.ends().exits(4);
+        scene.assert_cleaned_up();
+    }
+
+    #[test]
+    fn interrupt_ends_start_of_helper() {
+        let scene = Scene::new();
+        let running = scene.start();
+        // Without a pause, so that it is found before it replies.
+        const MAX_POLLS: u32 = 1_000_000;
+        let helper = (0..MAX_POLLS).find_map(|_| helper(&scene)).unwrap();
+        send_signal(helper, Signal::STOP);
+        running.signal(Signal::INT);
+        let ran = running.ends().exits(4);
+        assert!(!ran.stderr.contains("it does not start"), "{}", ran.stderr);
         scene.assert_cleaned_up();
     }
 

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use benchloops::timeouts::loops::Job;
 use benchloops::timeouts::operation_counts::OperationCounts;
+use cli::interrupt;
+use engine::measure::child::{ReceiveError, receive};
 
 const PROGRAM: &str = "osjitter-counts";
 /// Time limit for a job, which needs milliseconds, or a second with very many timers.
@@ -33,6 +35,8 @@ pub enum CountsError {
     NoReader(#[source] Arc<io::Error>),
     #[error("{PROGRAM} returned no counts")]
     NoCounts,
+    #[error("{PROGRAM} returned no counts within {0:?}")]
+    TimedOut(Duration),
     #[error("the bench was interrupted")]
     Interrupted,
 }
@@ -79,10 +83,20 @@ impl CountsProgram {
     pub fn count(&mut self, job: &Job) -> Result<OperationCounts, CountsError> {
         let job = serde_json::to_string(job).expect("plain data") + "\n";
         let written = self.child.stdin.as_mut().expect("stdin is piped").write_all(job.as_bytes());
-        let result = self.results.recv_timeout(JOB_TIMEOUT).ok().filter(|_| written.is_ok());
-        let counts = result.and_then(|line| serde_json::from_str(&line).ok());
+        let line = match receive(&self.results, now(), JOB_TIMEOUT, interrupt::flag()) {
+            // The same Ctrl-C may have ended the program.
+            Err(_) if interrupt::has_come() => return Err(CountsError::Interrupted),
+            Err(ReceiveError::TimedOut) => return Err(CountsError::TimedOut(JOB_TIMEOUT)),
+            result => result.ok().filter(|_| written.is_ok()),
+        };
+        let counts = line.and_then(|line| serde_json::from_str(&line).ok());
         counts.ok_or(CountsError::NoCounts)
     }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the time limit of a job")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 impl Drop for CountsProgram {

@@ -52,6 +52,7 @@ impl SettingSwitch {
                 "another proof with --try runs on this machine, and each would undo the settings of the other: wait until it has \
                  ended; nothing was changed",
             ),
+            ErrorKind::Interrupted => Error::measure("interrupted; nothing was measured"),
             // The program finds itself there.
             ErrorKind::NotFound if cfg!(target_os = "linux") => Error::measure(
                 "cannot start a process that runs --try without /proc: mount it; nothing was changed",
@@ -61,7 +62,14 @@ impl SettingSwitch {
         let change = Program::parse("true")?;
         let (name, undo) = ("no change".to_owned(), change.clone());
         let no_change = TrialCommands { name, change, undo };
-        Ok(Self { trials, guard: None, before: None, process, no_change, _stop_delay: StopDelay::begin() })
+        Ok(Self {
+            trials,
+            guard: None,
+            before: None,
+            process,
+            no_change,
+            _stop_delay: StopDelay::begin(),
+        })
     }
 
     /// Applies and restores the setting of each scenario once, and returns the time that this took.

@@ -482,7 +482,8 @@ fn watch_exit(tree: &os::ProcessTree) -> io::Result<ExitWatch> {
 }
 
 /// Reason why no message was received.
-enum ReceiveError {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveError {
     /// The stop flag was set.
     Interrupted,
     TimedOut,
@@ -491,7 +492,11 @@ enum ReceiveError {
 }
 
 /// Waits for a message until `limit` has passed since `started`, or `stop` is set.
-fn receive<T>(
+///
+/// # Errors
+///
+/// Returns an error if there was no message until then, or if the sender was dropped.
+pub fn receive<T>(
     messages: &Receiver<T>,
     started: Instant,
     limit: Duration,

@@ -70,7 +70,7 @@ mod imp {
     use super::proof_lock::ProofLock;
     use super::{NAME, TrialCommands};
     use crate::machine::os::{self, SessionProcess};
-    use crate::measure::child::program_command;
+    use crate::measure::child::{self, ReceiveError, program_command};
     use crate::measure::supervisor;
     use crate::measure::trial_error::{
         ChangeError, CommandError, CommandExit, HelperFate, TrialError, UndoError,
@@ -254,7 +254,9 @@ mod imp {
         /// # Errors
         ///
         /// Returns an error if no process can be started, or if another one runs on this machine
-        /// ([`io::ErrorKind::AddrInUse`]).
+        /// ([`io::ErrorKind::AddrInUse`]), or if `stop` is set
+        /// ([`io::ErrorKind::Interrupted`]).
+        #[allow(clippy::disallowed_methods, reason = "the time limit of the start")]
         pub fn start(stop: &Arc<AtomicBool>) -> io::Result<Self> {
             let lock = ProofLock::acquire("osjitter")?;
             let path = supervisor::executable().ok_or(io::ErrorKind::NotFound)?;
@@ -269,11 +271,16 @@ mod imp {
             // The thread ends with the helper.
             std::thread::Builder::new().spawn(move || forward_replies(output, &sender))?;
             let trials = Self { replies, stop: Arc::clone(stop), _lock: lock };
-            match trials.replies.recv_timeout(START_TIMEOUT).as_deref() {
-                Ok("") => Ok(trials),
-                Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
-                Err(_) => Err(io::Error::other("it does not start")),
-            }
+            let reply = child::receive(&trials.replies, Instant::now(), START_TIMEOUT, stop);
+            let error = match reply.as_deref() {
+                Ok("") => return Ok(trials),
+                Ok(_) => io::ErrorKind::AddrInUse.into(),
+                Err(ReceiveError::Interrupted) => io::ErrorKind::Interrupted.into(),
+                Err(_) => io::Error::other("it does not start"),
+            };
+            // Nothing is in effect that has to be awaited for long.
+            end();
+            Err(error)
         }
 
         /// Changes a setting.

@@ -3,12 +3,14 @@
 use std::io::{self, PipeWriter, Read};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::time::Duration;
 
+use cli::interrupt;
+
 use super::{
-    BackgroundError, EarlyExit, KILL_TIMEOUT, ProgramExit, RunGuard, StartedRun, StderrTail,
-    program_command, spawn_watcher, start_run, watch_exit,
+    BackgroundError, EarlyExit, KILL_TIMEOUT, ProgramExit, ReceiveError, RunGuard, StartedRun,
+    StderrTail, now, program_command, receive, spawn_watcher, start_run, watch_exit,
 };
 use crate::machine::os;
 use crate::program::Program;
@@ -34,8 +36,9 @@ impl BackgroundProcess {
         let mut command = program_command(program);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut process = Self::spawn_program(program, command)?;
-        match process.exited.recv_timeout(COMMAND_STARTUP_TIME) {
-            Err(RecvTimeoutError::Timeout) => Ok(process),
+        match receive(&process.exited, now(), COMMAND_STARTUP_TIME, interrupt::flag()) {
+            Err(ReceiveError::TimedOut) => Ok(process),
+            Err(ReceiveError::Interrupted) => Err(BackgroundError::Interrupted),
             _ => Err(BackgroundError::CommandEnded(process.early_exit())),
         }
     }
@@ -69,10 +72,11 @@ impl BackgroundProcess {
             }
         })
         .map_err(failed)?;
-        match is_ready.recv_timeout(READY_TIMEOUT) {
+        match receive(&is_ready, now(), READY_TIMEOUT, interrupt::flag()) {
             Ok(()) => Ok(process),
-            Err(RecvTimeoutError::Timeout) => Err(BackgroundError::HelperNotReady(READY_TIMEOUT)),
-            Err(RecvTimeoutError::Disconnected) => {
+            Err(ReceiveError::Interrupted) => Err(BackgroundError::Interrupted),
+            Err(ReceiveError::TimedOut) => Err(BackgroundError::HelperNotReady(READY_TIMEOUT)),
+            Err(ReceiveError::Disconnected) => {
                 Err(BackgroundError::HelperEnded(process.early_exit()))
             }
         }

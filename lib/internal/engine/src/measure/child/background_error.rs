@@ -31,6 +31,9 @@ pub enum BackgroundError {
     /// The process of osjitter has exited.
     #[error("{0}")]
     HelperEnded(EarlyExit),
+    /// An interrupt has come before the program was ready.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 /// Exit of a program that should run in the background.
@@ -54,7 +57,8 @@ impl From<BackgroundError> for exit::Error {
             BackgroundError::CommandEnded(_) => Self::usage(message),
             BackgroundError::HelperNotStarted(_)
             | BackgroundError::HelperNotReady(_)
-            | BackgroundError::HelperEnded(_) => Self::measure(message),
+            | BackgroundError::HelperEnded(_)
+            | BackgroundError::Interrupted => Self::measure(message),
         }
     }
 }
