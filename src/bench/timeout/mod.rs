@@ -164,11 +164,17 @@ fn measure(
     Ok(report(start, outcome, clocks, args.capacity))
 }
 
+/// Counts the operations of a case. After an error, its late reply would be taken for that of the
+/// next case, so the program is not used again.
 fn count_operations(
     program: &mut Result<CountsProgram, CountsError>,
     job: &Job,
 ) -> Result<OperationCounts, CountsError> {
-    program.as_mut().map_err(|error| error.clone())?.count(job)
+    let counts = program.as_mut().map_err(|error| error.clone())?.count(job);
+    if let Err(error) = &counts {
+        *program = Err(error.clone());
+    }
+    counts
 }
 
 /// Lists the names with their descriptions, and the combinations that are not possible.
@@ -315,7 +321,12 @@ fn warnings(start: &BenchStart, outcome: &BenchOutcome<Case>) -> Vec<Warning> {
     let mut cases = outcome.groups.iter().flatten().map(|series| &series.case);
     if let Some(reason) = cases.find_map(|case| case.counts.as_ref().err()) {
         let message = format!("the operations per message were not counted: {reason}");
-        let hint = "cargo install and cargo build put osjitter-counts next to osjitter; keep them together";
+        let hint = match reason {
+            CountsError::NotStarted { .. } => {
+                "cargo install and cargo build put osjitter-counts next to osjitter; keep them together"
+            }
+            _ => "measure again",
+        };
         warnings.push(Warning::new("no-counts", message, hint));
     }
     warnings

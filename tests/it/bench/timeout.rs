@@ -1,6 +1,6 @@
 //! `osjitter bench timeout`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -184,12 +184,18 @@ fn list_names_variants_and_rejections() {
     }
 }
 
-#[test]
-fn missing_counts_program_gives_warning() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+/// Returns the path of osjitter in a directory without other programs.
+fn install(directory: &tempfile::TempDir) -> PathBuf {
     let installed = Path::new(env!("CARGO_BIN_EXE_osjitter"));
     let program = directory.path().join(installed.file_name().unwrap());
     std::fs::hard_link(installed, &program).unwrap();
+    program
+}
+
+#[test]
+fn missing_counts_program_gives_warning() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let program = install(&directory);
     let args =
         ["bench", "timeout", "--workload", "rearm", "--variant", "control", "--format", "json"];
     let output = Command::new(program).args(args).args(SHORT).output().unwrap();
@@ -197,6 +203,59 @@ fn missing_counts_program_gives_warning() {
     assert_eq!(report["workloads"][0]["results"][0]["counts"], Value::Null);
     let warnings = list(&report["warnings"]);
     assert_eq!(warnings.iter().filter(|w| w["code"] == "no-counts").count(), 1, "{warnings:?}");
+}
+
+/// Writes a program next to osjitter that counts operations.
+#[cfg(unix)]
+fn write_counts_program(directory: &tempfile::TempDir, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let file = directory.path().join("osjitter-counts");
+    std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// The replies after an error may belong to earlier cases.
+#[cfg(unix)]
+#[test]
+fn counts_end_at_first_error() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let program = install(&directory);
+    let counts = r#"{"messages":1,"counter_reads":1,"timers_made":1,"timer_registrations":1,"allocations":1,"bytes_kept":1}"#;
+    write_counts_program(
+        &directory,
+        &format!("echo late\nwhile read job; do echo '{counts}'; done"),
+    );
+    let args =
+        ["bench", "timeout", "--workload", "rearm", "--variant", "timeout", "--format", "json"];
+    let output = Command::new(program).args(args).args(SHORT).output().unwrap();
+    let report = parse_valid(std::str::from_utf8(&output.stdout).unwrap());
+    let results = list(&report["workloads"][0]["results"]);
+    assert!(results.len() > 1 && results.iter().all(|r| r["counts"].is_null()), "{results:?}");
+    let warning = list(&report["warnings"]).iter().find(|w| w["code"] == "no-counts").unwrap();
+    assert!(text(&warning["message"]).ends_with("osjitter-counts returned no counts"), "{warning}");
+    assert_eq!(warning["hint"], "measure again");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn interrupt_ends_wait_for_counts() {
+    use crate::osjitter::{poll_until, send_signal};
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let program = install(&directory);
+    let begun = directory.path().join("begun");
+    write_counts_program(&directory, &format!("touch {}; exec sleep 1000", begun.display()));
+    let args =
+        ["bench", "timeout", "--workload", "rearm", "--variant", "timeout", "--format", "json"];
+    let mut command = Command::new(program);
+    command.args(args).args(SHORT).current_dir(directory.path());
+    let running = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    poll_until(|| begun.exists().then_some(()));
+    send_signal(running.id(), rustix::process::Signal::INT);
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    let report = parse_valid(std::str::from_utf8(&output.stdout).unwrap());
+    let warning = list(&report["warnings"]).iter().find(|w| w["code"] == "no-counts").unwrap();
+    assert!(text(&warning["message"]).ends_with("the bench was interrupted"), "{warning}");
 }
 
 #[test]
