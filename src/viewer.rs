@@ -1,9 +1,12 @@
 //! Opens a page in the browser of the user.
 
+use cli::exit::{self, Error};
 use cli::terminal;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Environment variable with the browser of the user.
@@ -12,8 +15,36 @@ const ENV_BROWSER: &str = "BROWSER";
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Opens a page. Prints a warning if that is not possible: the page itself exists.
-pub fn open(page: &Path) {
+/// Starts the browser with the settings that the thread had which created it: a browser inherits
+/// the CPU and the scheduling class of the thread that starts it, and may run for days.
+pub struct Viewer {
+    pages: Sender<PathBuf>,
+    thread: JoinHandle<()>,
+}
+
+impl Viewer {
+    /// Prepares a viewer. Call this before the calling thread changes its settings.
+    ///
+    /// # Errors
+    /// Returns an error if no thread can be started.
+    pub fn new() -> exit::Result<Self> {
+        let (pages, receiver) = mpsc::channel();
+        let open_all = move || receiver.iter().for_each(|page: PathBuf| open(&page));
+        let thread = std::thread::Builder::new().name("viewer".to_owned()).spawn(open_all);
+        let thread = thread.map_err(|e| Error::measure(format!("cannot start a thread: {e}")))?;
+        Ok(Self { pages, thread })
+    }
+
+    /// Opens a page. Prints a warning if that is not possible: the page itself exists.
+    pub fn open(self, page: &Path) {
+        let Self { pages, thread } = self;
+        let _ = pages.send(page.to_owned());
+        drop(pages);
+        let _ = thread.join();
+    }
+}
+
+fn open(page: &Path) {
     if let Err(error) = start(page).and_then(check_start) {
         terminal::warning(&format!("cannot open {}: {error}", page.display()));
     }

@@ -44,7 +44,8 @@ use crate::run::live_terminal::LiveView;
 use crate::run::plan_args::{PlanArgs, ScenarioKeys};
 use crate::run::round_stream::RoundStream;
 use crate::run::settling::{MIN_ROUNDS, Settling};
-use crate::{previous_runs, table_colors, viewer};
+use crate::viewer::Viewer;
+use crate::{previous_runs, table_colors};
 use render::document::terminal::prose_width;
 use render::formats::Format;
 use render::report::{bars, html, svg, table};
@@ -74,8 +75,9 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     interrupt::stop_on_interrupt(&stop)?;
     let start_timeout = args.scenario.max_start_time.unwrap_or(DEFAULT_START_TIMEOUT);
     let programs = CheckedPrograms::check(&plan, start_timeout, &stop)?;
-    // Loads start first, so that they do not inherit the CPU and the scheduling class of the
-    // measuring thread.
+    // The viewer and the loads start first, so that they do not inherit the CPU and the scheduling
+    // class of the measuring thread.
+    let viewer = args.open.then(Viewer::new).transpose()?;
     let mut loads = Loads::start(&plan.scenarios)?;
     let changes = record::apply_changes(&plan)?;
     let settings = RoundSettings::read_with(&plan.tuning);
@@ -141,8 +143,8 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     if saved.is_ok() {
         terminal::note(args.quiet, &format!("report: {}", out.path(REPORT).display()));
         terminal::note_link(args.quiet, "page: ", &out.path(PAGE));
-        if args.open {
-            viewer::open(&out.path(PAGE));
+        if let Some(viewer) = viewer {
+            viewer.open(&out.path(PAGE));
         }
         if flight.is_some() {
             let path = out.path(FLIGHT);

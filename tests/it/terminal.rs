@@ -46,14 +46,18 @@ fn verbose_names_files() {
 }
 
 #[cfg(unix)]
+fn write_browser(file: &Path, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[cfg(unix)]
 #[test]
 fn page_is_opened_in_browser() {
-    use std::os::unix::fs::PermissionsExt as _;
     let home = tempfile::tempdir().unwrap();
     let (browser, opened) = (home.path().join("browser"), home.path().join("opened"));
-    let script = format!("#!/bin/sh\necho \"$@\" >'{}'\n", opened.display());
-    std::fs::write(&browser, script).unwrap();
-    std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_browser(&browser, &format!("echo \"$@\" >'{}'", opened.display()));
     let run = |browser: &Path| {
         Osjitter::new(["run", "--subject", "nanosleep", "--ticks", "20", "--open"])
             .env("BROWSER", browser)
@@ -67,4 +71,24 @@ fn page_is_opened_in_browser() {
     // The result is there, so a missing browser is no error.
     let ran = run(&home.path().join("missing"));
     assert!(ran.stderr.contains("warning: cannot open "), "{}", ran.stderr);
+}
+
+/// The browser outlives the run, so that it must not keep the settings of the measuring thread.
+#[cfg(target_os = "linux")]
+#[test]
+fn browser_does_not_inherit_settings() {
+    const READ: &str = "cat /proc/self/timerslack_ns; grep Cpus_allowed_list /proc/self/status";
+    let home = tempfile::tempdir().unwrap();
+    let (browser, found) = (home.path().join("browser"), home.path().join("found"));
+    write_browser(&browser, &format!("({READ}) >'{}'", found.display()));
+    let cpu = engine::machine::os::affinity().expect("CPUs")[0].to_string();
+    let settings = ["--timer-slack", "777us", "--cpu", &cpu];
+    Osjitter::new(["run", "--subject", "nanosleep", "--ticks", "20", "--open"])
+        .args(settings)
+        .env("BROWSER", &browser)
+        .out("run")
+        .run()
+        .exits(0);
+    let own = std::process::Command::new("sh").args(["-c", READ]).output().unwrap();
+    assert_eq!(std::fs::read_to_string(&found).unwrap(), String::from_utf8(own.stdout).unwrap());
 }
