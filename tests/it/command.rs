@@ -579,6 +579,17 @@ fn program_inherits_cpu_and_class() {
 }
 
 #[test]
+fn failure_in_profiled_round_is_reported() {
+    let script =
+        format!("[ -n \"$OSJITTER_TIMES\" ] && {{ echo burnt >&2; exit 5; }}\n{CORRECT_PROGRAM}");
+    let ran = Home::new().run(&script, &["--why"]).exits(4);
+    let status = &report(&ran)["subjects"][0]["status"];
+    let reason = status["reason"].as_str().unwrap_or_default();
+    assert_eq!(status["state"], "failed");
+    assert!(reason.contains("exit status: 5") && reason.contains("burnt"), "{reason}");
+}
+
+#[test]
 fn program_without_times_is_profiled_once() {
     let home = Home::new();
     let script = format!("echo \"$OSJITTER_TIMES\" >>\"$HOME_OF_TEST/times\"\n{CORRECT_PROGRAM}");

@@ -185,7 +185,6 @@ pub fn run(
                     let PlanRunner { settings, .. } = runner;
                     return FinishedPlan { left_over: BTreeMap::new(), settings };
                 }
-                RoundOutcome::Discard => {}
                 RoundOutcome::Keep(result) => {
                     observer.after_round(&plan.scenarios[member], &result);
                     keep(member, result);
@@ -283,8 +282,6 @@ struct ScenarioState {
 enum RoundOutcome {
     /// The run ends.
     Stop,
-    /// The result is not used.
-    Discard,
     Keep(RoundResult),
 }
 
@@ -326,10 +323,6 @@ impl PlanRunner<'_> {
         if result.is_err() && is_program && self.context.stop.load(Ordering::Relaxed) {
             // An interrupted program has written nothing.
             return RoundOutcome::Stop;
-        }
-        if turn.profiled && result.is_err() {
-            // A failed diagnosis does not invalidate the other rounds.
-            return RoundOutcome::Discard;
         }
         let diagnosis = result.as_ref().ok().and_then(|round| round.diagnosis.as_ref());
         let is_empty = diagnosis.is_some_and(|diagnosis| diagnosis.round.tier.is_none());
