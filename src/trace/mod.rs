@@ -25,7 +25,7 @@ use files::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Subject, Trace,
 
 use crate::interrupt;
 use crate::trace::args::TraceArgs;
-use crate::trace::session::{Target, TraceRecording, WindowEdge, WindowEnd};
+use crate::trace::session::{Target, TargetExit, TraceRecording, WindowEdge, WindowEnd};
 use crate::trace::subjects::{Group, Groups, round_ns, subject};
 use render::formats::Format;
 
@@ -62,13 +62,20 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
     }
     let groups = Groups::from_waits(&recording.waits);
     let trace = trace_summary(&target, &recording, args.thread.clone());
-    if let (Some(reason), Target::Program(..)) = (&recording.exit_reason, &target) {
-        terminal::note(args.quiet, &format!("{} {reason}", target.name()));
+    let exit = recording.exit.as_ref();
+    let failure = exit
+        .filter(|exit| exit.has_failed)
+        .map(|exit| format!("{} {}", target.name(), exit.reason));
+    if let (Some(exit), None, Target::Program(..)) = (exit, &failure, &target) {
+        terminal::note(args.quiet, &format!("{} {}", target.name(), exit.reason));
     }
     drop(target);
-    let report = build_report(&groups, &recording, Conditions { trace, host, started_utc });
+    let mut report = build_report(&groups, &recording, Conditions { trace, host, started_utc });
+    report.warnings.extend(failure.as_deref().map(failure_warning));
     save_and_print(args, &out, &groups.groups, &report)?;
-    Ok(ExitStatus::Done)
+    let Some(failure) = failure else { return Ok(ExitStatus::Done) };
+    terminal::failure(&Error::measure(failure));
+    Ok(ExitStatus::NotMeasured)
 }
 
 /// Returns the program to start, or `None` to trace a running process, after checking either.
@@ -122,7 +129,7 @@ fn format_table(args: &TraceArgs, groups: &[Group<'_>], report: &Report) -> Stri
 /// Returns the error message of a window in which no timer woke a thread.
 fn explain_no_waits(target: &Target, recording: &TraceRecording, thread: Option<&str>) -> String {
     let (name, window) = (target.name(), format_time(recording.to_ns - recording.from_ns));
-    if let Some(reason) = &recording.exit_reason {
+    if let Some(TargetExit { reason, .. }) = &recording.exit {
         return format!(
             "{name} {reason}, after {window} and before a timer woke it; trace a program that waits on timers"
         );
@@ -236,6 +243,14 @@ fn build_report(groups: &Groups<'_>, recording: &TraceRecording, conditions: Con
 fn scenario_from_subject(subject: &Subject) -> Scenario {
     let round_ticks = subject.rounds.iter().map(|round| round.lateness_ns.len() as u64);
     Scenario::from_subject(subject, round_ticks.max().unwrap_or(0))
+}
+
+fn failure_warning(failure: &str) -> Warning {
+    Warning {
+        code: "trace-failed".to_owned(),
+        message: format!("The program failed: {failure}."),
+        hint: "The timers until then are counted.".to_owned(),
+    }
 }
 
 fn collect_warnings(

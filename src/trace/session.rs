@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cli::exit::{self, Error, usage};
 use engine::machine::os::{self, NotAvailable, ThreadName, TraceEvent, TraceScope, Tracer};
-use engine::measure::child::BackgroundProcess;
+use engine::measure::child::{BackgroundProcess, ProgramExit};
 use engine::program::Program;
 
 use crate::trace::tracker::{FUNCTIONS, TraceCounts, Wait, WaitTracker};
@@ -38,16 +38,17 @@ impl Target {
         }
     }
 
-    /// Returns the reason for which the target has ended, if it has.
-    fn exit_reason(&mut self) -> Option<String> {
+    /// Returns how the target has ended, if it has.
+    fn exit(&mut self) -> Option<TargetExit> {
         match self {
-            Self::Program(_, child) => child.try_exit().map(|exit| exit.to_string()),
+            Self::Program(_, child) => child.try_exit().map(|exit| TargetExit {
+                reason: exit.to_string(),
+                has_failed: !matches!(exit.exit, ProgramExit::Status(status) if status.success()),
+            }),
             Self::Process(process) => {
-                if os::process_threads(*process).is_ok_and(|threads| threads.is_empty()) {
-                    Some("ended by itself".to_owned())
-                } else {
-                    None
-                }
+                let is_gone = os::process_threads(*process).is_ok_and(|threads| threads.is_empty());
+                let reason = "ended by itself".to_owned();
+                is_gone.then_some(TargetExit { reason, has_failed: false })
             }
         }
     }
@@ -58,6 +59,13 @@ impl Target {
             Self::Process(process) => format!("process {process}"),
         }
     }
+}
+
+/// The end of a target within its window.
+pub struct TargetExit {
+    pub reason: String,
+    /// Whether a program failed. The status of a process that was not started here is unknown.
+    pub has_failed: bool,
 }
 
 /// The result of a tracing window.
@@ -77,8 +85,8 @@ pub struct TraceRecording {
     pub unrecorded: u64,
     /// Whether the tracer ran on CPUs that the program does not use.
     pub apart: bool,
-    /// Why the target ended, if it did.
-    pub exit_reason: Option<String>,
+    /// The end of the target, if it ended.
+    pub exit: Option<TargetExit>,
     /// The threads at the end of the window, each with the call in which it waits.
     pub threads: Vec<(ThreadName, Option<String>)>,
 }
@@ -174,7 +182,7 @@ pub fn record(
     let started = Instant::now();
     let tracker = tracker_for(target).with_chosen_name(thread.map(str::to_owned));
     let mut recorder = Recorder { tracer, tracker, events: Vec::new(), apart: false, started };
-    let exit_reason = recorder.run(target, end)?;
+    let exit = recorder.run(target, end)?;
     let to = WindowEdge::now()?;
     let unrecorded = recorder.tracer.finish(&mut recorder.events);
     recorder.handle_events(i64::MAX);
@@ -197,7 +205,7 @@ pub fn record(
         bytes,
         unrecorded,
         apart,
-        exit_reason,
+        exit,
         threads,
     })
 }
@@ -214,14 +222,18 @@ struct Recorder {
 }
 
 impl Recorder {
-    /// Records until the window is over. Returns why the target ended, if it did.
+    /// Records until the window is over. Returns how the target ended, if it did.
     #[allow(clippy::disallowed_methods, reason = "the tracer drains at intervals")]
-    fn run(&mut self, target: &mut Target, end: &WindowEnd<'_>) -> exit::Result<Option<String>> {
+    fn run(
+        &mut self,
+        target: &mut Target,
+        end: &WindowEnd<'_>,
+    ) -> exit::Result<Option<TargetExit>> {
         let started = self.started;
         let allowed_cpus = os::affinity().unwrap_or_default();
         let mut next_cpu_check = started;
         loop {
-            let exit_reason = target.exit_reason();
+            let exit = target.exit();
             if started.elapsed() >= next_cpu_check.duration_since(started) {
                 self.apart = avoid_target_cpus(&self.tracker, &allowed_cpus);
                 next_cpu_check += CPU_CHECK_INTERVAL;
@@ -232,8 +244,8 @@ impl Recorder {
             let is_over = end.length.is_some_and(|length| started.elapsed() >= length)
                 || end.stop.load(Ordering::Relaxed)
                 || self.tracker.is_full();
-            if exit_reason.is_some() || is_over {
-                return Ok(exit_reason);
+            if exit.is_some() || is_over {
+                return Ok(exit);
             }
             let remaining = match end.length {
                 Some(length) => length.saturating_sub(started.elapsed()),

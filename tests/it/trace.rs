@@ -94,6 +94,22 @@ fn program_without_timers_is_an_error() {
 }
 
 #[test]
+fn failed_program_fails_the_trace() {
+    let script = format!("{}; exit 5", SLEEP_COMMAND[3]);
+    let Some(ran) = trace(&["--quiet", "--", "sh", "-c", &script]) else { return };
+    assert_eq!(ran.code, 4);
+    if ran.stderr.contains(" does not wait on timers") {
+        return;
+    }
+    assert!(ran.stderr.starts_with("error: sh "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("ended by itself, with exit status: 5"), "{}", ran.stderr);
+    let report = Report::from_json(&ran.file("report.json")).unwrap();
+    let failure = report.warnings.iter().find(|warning| warning.code == "trace-failed");
+    assert!(failure.is_some_and(|warning| warning.message.contains("exit status: 5")));
+    assert!(!report.subjects.is_empty());
+}
+
+#[test]
 fn error_names_the_waiting_call() {
     let mut cat =
         std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
