@@ -578,6 +578,21 @@ fn program_inherits_cpu_and_class() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn unlocked_program_is_stated() {
+    let warns = |ran: &Ran| {
+        list(&report(ran)["warnings"]).iter().any(|warning| warning["code"] == "mlock-program")
+    };
+    assert!(!warns(&Home::new().run(CORRECT_PROGRAM, &[]).exits(0)));
+    let ran = Home::new().run(CORRECT_PROGRAM, &["--mlock"]);
+    // Only if this process may lock its memory.
+    match ran.code {
+        0 => assert!(warns(&ran), "{}", ran.stdout),
+        _ => assert!(ran.code == 2 && ran.stderr.contains("cannot lock"), "{}", ran.stderr),
+    }
+}
+
 #[test]
 fn failure_in_profiled_round_is_reported() {
     let script =

@@ -30,6 +30,7 @@ use crate::measure::round::{Instance, MeasuredRound, RoundResult};
 use crate::measure::round_error::RoundError;
 use crate::measure::round_settings::RoundSettings;
 use crate::measure::subject_settings::subject_settings;
+use crate::program::Program;
 use crate::scenario::{MAX_ROUNDS_WITHOUT_SAMPLES, Plan, Scenario};
 use crate::subject::RuntimeKind;
 use crate::subject::bare_threads::MinSlack;
@@ -625,14 +626,28 @@ fn run_warnings(
     let pools = rounds.iter().filter_map(|r| r.pool.as_ref());
     let builtin = plan.scenarios.iter().filter_map(|s| s.subject.as_builtin());
     let is_scripted = { builtin }.any(|subject| subject.runtime_kind == RuntimeKind::Script);
+    let program = plan.scenarios.iter().find_map(|s| s.subject.program());
     let warnings = [
         suspended.filter(|length| !length.is_zero()).map(suspended_warning),
         pools.map(Pool::rounds).max().map(dropped_rounds_warning),
         is_scripted.then(scripted_warning),
+        program.filter(|_| plan.tuning.mlock).map(unlocked_program_warning),
         tach::why_not_counter().map(|why| os_clock_warning(&why.to_string())),
         host.quota_cpus.map(quota_warning),
     ];
     warnings.into_iter().flatten().collect()
+}
+
+/// Returns the warning about the one setting of a plan that programs do not inherit.
+fn unlocked_program_warning(program: &Program) -> Warning {
+    Warning {
+        code: "mlock-program".to_owned(),
+        message: format!(
+            "--mlock locks the memory of osjitter, but not that of programs such as {}",
+            program.name()
+        ),
+        hint: "let the program call mlockall itself".to_owned(),
+    }
 }
 
 fn suspended_warning(length: Duration) -> Warning {
