@@ -507,7 +507,7 @@ impl Session {
         let state = MonitorState {
             loops: self.accumulator.totals().collect(),
             breaches: breaches.collect(),
-            info: &self.setup.info,
+            info: &self.setup.info(),
             cpu_ns: os::usage().cpu_ns,
             budget: self.setup.budget,
             stretches: self.stretches,
@@ -620,7 +620,7 @@ mod tests {
                 labels: Labels::default(),
                 limits: Vec::new(),
                 budget: 4.0,
-                info: Vec::new(),
+                kernel: "unknown".to_owned(),
                 quiet: true,
             };
             let scenarios = [args.single_scenario().unwrap()];

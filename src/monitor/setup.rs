@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use cli::exit::{self, Error, usage};
 use cli::units;
-use engine::machine::host;
+use engine::machine::{host, os};
 use engine::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed};
 use engine::subject::{self, SubjectUnavailable, WaitKind};
 use files::bins::{Labels, cell};
@@ -26,9 +26,26 @@ pub struct Setup {
     pub labels: Labels,
     pub limits: Vec<Limit>,
     pub budget: f64,
-    /// Label names and values of `osjitter_info`.
-    pub info: Vec<(&'static str, String)>,
+    pub kernel: String,
     pub quiet: bool,
+}
+
+impl Setup {
+    /// Returns the label names and values of `osjitter_info`. The last two can be changed while the
+    /// monitor runs.
+    pub fn info(&self) -> Vec<(&'static str, String)> {
+        let slack_ns = os::timer_slack_ns().map(|ns| ns.to_string());
+        vec![
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("kernel", self.kernel.clone()),
+            ("clock_source", or_unknown(host::clock_source())),
+            ("slack_ns", or_unknown(slack_ns)),
+        ]
+    }
+}
+
+fn or_unknown(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// Returns the scenarios of the probes.
@@ -111,8 +128,6 @@ impl Setup {
 
         let hostname = || host::hostname().filter(|name| !name.is_empty());
         let name = args.host.clone().or_else(hostname).unwrap_or("unknown".to_owned());
-        let captured = host::capture();
-        let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
         let start = humantime::format_rfc3339_seconds(SystemTime::now());
         let stamp = start.to_string().replace([':', '-'], "");
         Ok(Self {
@@ -121,12 +136,7 @@ impl Setup {
             labels,
             limits: args.limit.clone(),
             budget: args.budget,
-            info: vec![
-                ("version", env!("CARGO_PKG_VERSION").to_owned()),
-                ("kernel", or_unknown(captured.kernel)),
-                ("clock_source", or_unknown(captured.clock_source)),
-                ("slack_ns", or_unknown(captured.timer_slack_ns.map(|ns| ns.to_string()))),
-            ],
+            kernel: or_unknown(host::capture().kernel),
             quiet: args.quiet,
         })
     }
@@ -146,4 +156,27 @@ fn check_ticks_suffice(limit: &Limit, probe: &Scenario, interval: Duration) -> e
         probe.id,
         units::format_exact_duration(interval)
     ))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_slack_is_exported() {
+        let setup = Setup {
+            host: "host".to_owned(),
+            run_id: "run".to_owned(),
+            labels: Labels::default(),
+            limits: Vec::new(),
+            budget: 1.0,
+            kernel: "6.18".to_owned(),
+            quiet: true,
+        };
+        for ns in [777, 888] {
+            os::set_timer_slack_ns(ns).unwrap();
+            assert_eq!(setup.info()[1], ("kernel", "6.18".to_owned()));
+            assert_eq!(setup.info()[3], ("slack_ns", ns.to_string()));
+        }
+    }
 }

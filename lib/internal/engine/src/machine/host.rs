@@ -21,7 +21,7 @@ pub fn capture() -> Host {
         cpu_model: cpuinfo_field(&cpuinfo, "model name"),
         cpus_online: cpus_online(&cpuinfo),
         affinity: os::affinity(),
-        clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        clock_source: clock_source(),
         timer_slack_ns: os::timer_slack_ns(),
         governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         idle_driver: read("/sys/devices/system/cpu/cpuidle/current_driver"),
@@ -33,6 +33,11 @@ pub fn capture() -> Host {
             ("tokio".to_owned(), build_info().tokio.to_owned()),
         ]),
     }
+}
+
+/// Returns the clock source of the kernel, which can change at any time.
+pub fn clock_source() -> Option<String> {
+    read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 }
 
 /// Returns a field of the first CPU in the kernel's list.

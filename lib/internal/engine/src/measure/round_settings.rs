@@ -12,9 +12,7 @@ use cli::units::{format_exact_ns, to_ns};
 use files::report::{Change, ThreadSettings};
 
 use crate::machine::os::{self, Sched};
-use crate::machine::tuning;
-
-const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+use crate::machine::{host, tuning};
 
 /// The timer slack of real-time threads, even if the kernel stores another one.
 const NO_SLACK_NS: u64 = 0;
@@ -37,7 +35,7 @@ impl RoundSettings {
         Self {
             thread,
             has_locked_memory: os::has_locked_memory(),
-            clock_source: read(CLOCK_SOURCE),
+            clock_source: host::clock_source(),
             governors,
         }
     }
