@@ -49,8 +49,10 @@ pub struct MeterReader {
     /// Paths of directories that the previous poll could not read; `None` before the first poll.
     unreadable: Option<Vec<PathBuf>>,
     faults: Vec<String>,
-    /// Files that the last poll did not read: those beyond `max_files`, and unreadable ones.
-    left_out: usize,
+    /// Files that the last poll did not read because they are unreadable.
+    unread: usize,
+    /// Files that the last poll did not read because there are more than `max_files`.
+    beyond_maximum: usize,
 }
 
 /// The directories to read.
@@ -163,7 +165,8 @@ impl MeterReader {
             meters: BTreeMap::new(),
             unreadable: None,
             faults: Vec::new(),
-            left_out: 0,
+            unread: 0,
+            beyond_maximum: 0,
         }
     }
 
@@ -171,7 +174,8 @@ impl MeterReader {
     /// processes that have ended.
     pub fn poll(&mut self, excluded: &[FileId]) -> MeterPoll {
         self.faults.clear();
-        self.left_out = 0;
+        self.unread = 0;
+        self.beyond_maximum = 0;
         self.forget_killed();
         let mut directories = self.open_directories();
         let newcomers = self.list_newcomers(&mut directories);
@@ -298,7 +302,7 @@ impl MeterReader {
                 continue;
             };
             if room == 0 {
-                self.left_out += 1;
+                self.beyond_maximum += 1;
                 continue;
             }
             match self.open_newcomer(newcomer, directory, &mut open_files) {
@@ -337,7 +341,7 @@ impl MeterReader {
         let is_gone = matches!(error, ReadError::Io(error) if error.kind() == ErrorKind::NotFound);
         if let Some(listing) = self.listings.get(&path.directory).filter(|_| !is_gone) {
             self.faults.push(format!("{} {error}", listing.path.join(&path.name).display()));
-            self.left_out += 1;
+            self.unread += 1;
         }
     }
 
@@ -373,10 +377,15 @@ impl MeterReader {
         &self.faults
     }
 
+    /// Returns the number of files that the last poll did not read because there are too many.
+    pub fn beyond_maximum(&self) -> usize {
+        self.beyond_maximum
+    }
+
     /// Returns the number of files that the last poll did not read: those beyond the maximum, and
     /// unreadable ones.
     pub fn left_out(&self) -> usize {
-        self.left_out
+        self.beyond_maximum + self.unread
     }
 }
 

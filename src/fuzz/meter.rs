@@ -48,7 +48,7 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
         assert!(screen.len() <= lines.max(3) && !table.iter().any(|line| line.contains('\n')));
         round_trip::check(Format::Table, &Rendering::Text(table.join("\n")));
     }
-    round_trip::parse_json(&costs.measure("json", || json::document(&loops)));
+    round_trip::parse_json(&costs.measure("json", || json::document(&loops, 0)));
     for line in json::lines(&loops).lines() {
         drop(round_trip::parse_json(line));
     }

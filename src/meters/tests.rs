@@ -98,7 +98,7 @@ fn new_meters_do_not_displace_others() {
     assert_eq!(poll_meters(&mut reader), [(id(&first), false)].into());
     let _second_meter = RunningMeter::start(&second, CONTENTS);
     assert_eq!(poll_meters(&mut reader), [(id(&first), false)].into());
-    assert_eq!(reader.left_out(), 1);
+    assert_eq!((reader.left_out(), reader.beyond_maximum()), (1, 1));
     drop(first_meter);
     assert_eq!(poll_meters(&mut reader), [(id(&second), false)].into(), "it is not new any more");
     assert_eq!(reader.left_out(), 0);
@@ -173,6 +173,7 @@ fn unreadable_meters_are_left_out() {
     let mut reader = reader(&[home.path()], 9);
     for _ in 0..2 {
         assert_eq!((poll_meters(&mut reader).len(), reader.left_out()), (1, 1));
+        assert_eq!(reader.beyond_maximum(), 0);
     }
 }
 

@@ -15,6 +15,10 @@ use crate::top::loop_stats::{Loops, MeteredLoop, Window, WindowStats};
 struct Document {
     schema: &'static str,
     meters: Vec<Meter>,
+    /// Number of meters that are not in the list, because their files are unreadable or there are
+    /// too many.
+    #[cfg_attr(test, schemars(default))]
+    left_out: usize,
 }
 
 #[derive(Serialize)]
@@ -70,10 +74,10 @@ struct Percentiles {
     max: Option<u64>,
 }
 
-/// Returns a document with all loops.
-pub fn document(loops: &Loops) -> String {
+/// Returns a document with all loops. `left_out` is the number of meters that were not read.
+pub fn document(loops: &Loops, left_out: usize) -> String {
     let meters = loops.iter().map(Meter::from).collect();
-    let contents = Document { schema: "osjitter.top/1", meters };
+    let contents = Document { schema: "osjitter.top/1", meters, left_out };
     to_indented_json(&contents)
 }
 

@@ -10,6 +10,7 @@ use clap::Args;
 use cli::exit::{self, Error, ExitStatus, usage};
 use cli::file_io;
 use cli::terminal::{columns, note};
+use cli::words::pluralize;
 use cli::wrap::wrap;
 
 use crate::meters::MeterReader;
@@ -108,6 +109,18 @@ impl Poller {
     }
 }
 
+/// Describes the meters that are not shown, starting with those beyond the maximum, of which no file
+/// is named.
+fn describe_gaps(faults: &[String], beyond_maximum: usize) -> Vec<String> {
+    let mut gaps = Vec::new();
+    if beyond_maximum > 0 {
+        let meters = pluralize(beyond_maximum, "more meter");
+        gaps.push(format!("{meters} left out: the maximum is {MAX_METERS}"));
+    }
+    gaps.extend_from_slice(faults);
+    gaps
+}
+
 #[allow(clippy::disallowed_methods, reason = "it waits between two polls; nothing is measured")]
 fn print_once(args: &TopArgs, mut poller: Poller, view: View) -> exit::Result<ExitStatus> {
     if poller.loops.is_empty() {
@@ -123,13 +136,14 @@ fn print_once(args: &TopArgs, mut poller: Poller, view: View) -> exit::Result<Ex
             }
         }
     }
-    for fault in poller.meters.faults() {
-        note(false, fault);
+    for gap in describe_gaps(poller.meters.faults(), poller.meters.beyond_maximum()) {
+        note(false, &gap);
     }
+    let left_out = poller.meters.left_out();
     let loops = &mut poller.loops;
     loops.sort(view.sort, view.window);
     let text = match args.format {
-        Format::Json => json::document(loops),
+        Format::Json => json::document(loops, left_out),
         Format::Jsonl => json::lines(loops),
         _ if loops.is_empty() => String::new(),
         _ => {
@@ -155,7 +169,8 @@ fn show_live(mut poller: Poller, mut view: View) -> exit::Result<ExitStatus> {
             poller.poll();
         }
         poller.loops.sort(view.sort, view.window);
-        let frame = frame::screen(&poller.loops, view, poller.meters.faults(), screen.size());
+        let gaps = describe_gaps(poller.meters.faults(), poller.meters.beyond_maximum());
+        let frame = frame::screen(&poller.loops, view, &gaps, screen.size());
         let timeout = POLL_INTERVAL.saturating_sub(last_poll.elapsed());
         let drawn = screen.draw(&frame);
         let key = drawn.and_then(|()| screen.wait_for_key(timeout, INTERRUPT_POLL_INTERVAL, &stop));
@@ -173,4 +188,20 @@ fn show_live(mut poller: Poller, mut view: View) -> exit::Result<ExitStatus> {
         }
     }
     Ok(ExitStatus::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meters_beyond_maximum_are_counted() {
+        let faults = ["1.tickmeter is damaged".to_owned()];
+        assert_eq!(describe_gaps(&faults, 0), faults);
+        let gaps = describe_gaps(&faults, 205);
+        assert_eq!(
+            gaps,
+            ["205 more meters left out: the maximum is 4096", "1.tickmeter is damaged"]
+        );
+    }
 }
