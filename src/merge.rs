@@ -9,6 +9,7 @@ use cli::file_io;
 use cli::file_io::Destination;
 use cli::terminal;
 use cli::time::format_time;
+use cli::words::pluralize;
 use files::file::File as _;
 use files::merge::{self, MergeError};
 use files::report::Report;
@@ -127,14 +128,18 @@ fn note_gaps(fleet: &Fleet) {
 
 /// Names the reports whose median is far from the others', starting with the farthest.
 fn name_outliers(reports: &[Report], source_name: impl Fn(usize) -> String) {
-    for median in merge::ranking(reports).iter().take(MAX_NAMED_OUTLIERS) {
-        if median.ratio.max(1.0 / median.ratio) >= OUTLIER_RATIO {
-            let (source, p50) = (source_name(median.source), format_time(median.p50_ns));
-            let note = format!(
-                "outlier: {source}: {}: median {p50}, {:.2} times the others'",
-                median.id, median.ratio
-            );
-            terminal::note(false, &note);
-        }
+    let mut outliers = merge::ranking(reports);
+    outliers.retain(|median| median.ratio.max(1.0 / median.ratio) >= OUTLIER_RATIO);
+    for median in outliers.iter().take(MAX_NAMED_OUTLIERS) {
+        let (source, p50) = (source_name(median.source), format_time(median.p50_ns));
+        let note = format!(
+            "outlier: {source}: {}: median {p50}, {:.2} times the others'",
+            median.id, median.ratio
+        );
+        terminal::note(false, &note);
+    }
+    if outliers.len() > MAX_NAMED_OUTLIERS {
+        let others = pluralize(outliers.len() - MAX_NAMED_OUTLIERS, "more outlier");
+        terminal::note(false, &format!("and {others}"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::osjitter::{Osjitter, Ran};
 
@@ -268,4 +268,21 @@ fn failure_is_named_in_any_order() {
             assert!(text.contains("failed in 1 of 2 reports: it rained"), "{text}");
         }
     }
+}
+
+#[test]
+fn unnamed_outliers_are_counted() {
+    const SUBJECTS: usize = 13;
+    let measure = |seed: &str, lateness_ns: u64| {
+        let periods = (1..=SUBJECTS).flat_map(|n| ["--period".to_owned(), format!("{n}ms")]);
+        let script = json!({ "scripted": { "lateness_ns": [lateness_ns], "cpu_ns_per_tick": 1 } });
+        let run = Osjitter::new(["run", "--subject", "scripted", "--ticks", "20", "--seed", seed]);
+        run.args(periods.collect::<Vec<_>>()).script(&script).out("").run().exits(0)
+    };
+    let runs = [measure("1", 10_000), measure("2", 10_000), measure("3", 50_000)];
+    let directories = runs.iter().map(Ran::directory).collect::<Vec<_>>();
+    let ran = Osjitter::new(["merge"]).args(directories).run().exits(0);
+    let named = ran.stderr.lines().filter(|line| line.starts_with("outlier: ")).count();
+    assert_eq!(named, 10, "{}", ran.stderr);
+    assert!(ran.stderr.ends_with("\nand 3 more outliers\n"), "{}", ran.stderr);
 }
