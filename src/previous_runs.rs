@@ -1,14 +1,15 @@
 //! Finds previous runs in a directory and compares a new run with the last one of its kind.
 
 use std::collections::HashSet;
-use std::fs::DirEntry;
-use std::io::{self, ErrorKind};
+use std::fmt;
+use std::fs::{DirEntry, File};
+use std::io::{self, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use cli::exit::{self, Error};
 use cli::file_io;
-use cli::file_io::FileIdentity;
+use cli::file_io::{FileIdentity, TextReader};
 use cli::terminal;
 use cli::words::pluralize;
 use files::compare::{self, ChosenSubject, Estimate, Finding, SubjectComparison};
@@ -18,11 +19,11 @@ use files::fitness::Fitness;
 use files::report::{self, Host, Plan, Report, Summary};
 use files::subjects::is_control;
 use serde::Deserialize;
+use serde::Deserializer as _;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 
 /// The directory in which runs are collected.
 pub const RESULTS_DIRECTORY: &str = "results";
-/// The number of runs, newest first, that are searched for one of the same plan.
-const MAX_SEARCHED_RUNS: usize = 20;
 
 /// A report without its rounds. Reading the rounds of many runs would take seconds.
 #[derive(Debug, Deserialize)]
@@ -57,6 +58,65 @@ impl RunKind {
         let plan = Plan { seed: 0, samples: true, ..plan.clone() };
         Self { plan, environment: EnvironmentKey::from_host(host) }
     }
+
+    /// Reads the kind of a complete run. Returns `None` if the run is partial, or if the file is not
+    /// readable as a report.
+    ///
+    /// # Errors
+    /// Returns an error if the system has no open files or memory left.
+    fn read(file: &Path) -> exit::Result<Option<Self>> {
+        let opened = File::open(file).and_then(TextReader::new);
+        let reader = match opened {
+            Ok(reader) => BufReader::new(reader),
+            Err(e) if exit::is_out_of_resources(&e) => return Err(Error::unreadable(file, &e)),
+            Err(_) => return Ok(None),
+        };
+        let mut head = ReportHead::default();
+        // An error after the head, such as the unread rest, does not matter.
+        let _ = serde_json::Deserializer::from_reader(reader).deserialize_map(&mut head);
+        let ReportHead { schema, partial, plan, host } = head;
+        let is_complete = schema.as_deref() == Some(report::SCHEMA) && partial == Some(false);
+        Ok(plan.zip(host).filter(|_| is_complete).map(|(plan, host)| Self::new(&plan, &host)))
+    }
+}
+
+/// The first part of a report. Only this part is read from each run of a directory, since the rounds
+/// of many runs would take seconds.
+#[derive(Debug, Default)]
+struct ReportHead {
+    schema: Option<String>,
+    partial: Option<bool>,
+    plan: Option<Plan>,
+    host: Option<Host>,
+}
+
+impl ReportHead {
+    fn is_read(&self) -> bool {
+        let Self { schema, partial, plan, host } = self;
+        schema.is_some() && partial.is_some() && plan.is_some() && host.is_some()
+    }
+}
+
+impl<'de> Visitor<'de> for &mut ReportHead {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a report")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut report: A) -> Result<(), A::Error> {
+        while !self.is_read() {
+            let Some(key) = report.next_key::<String>()? else { break };
+            match key.as_str() {
+                "schema" => self.schema = Some(report.next_value()?),
+                "partial" => self.partial = Some(report.next_value()?),
+                "plan" => self.plan = Some(report.next_value()?),
+                "host" => self.host = Some(report.next_value()?),
+                _ => drop(report.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
 }
 
 impl RunHeader {
@@ -65,12 +125,8 @@ impl RunHeader {
     /// # Errors
     /// Returns an error if the system has no open files or memory left.
     fn read(file: &Path) -> exit::Result<Option<Self>> {
-        let text = match file_io::read_text(file) {
-            Ok(text) => text,
-            Err(error) if error.code() == 4 => return Err(error),
-            Err(_) => return Ok(None),
-        };
-        let header: Option<Self> = serde_json::from_str(&text).ok();
+        let text = read_text_if_readable(file)?;
+        let header: Option<Self> = text.and_then(|text| serde_json::from_str(&text).ok());
         Ok(header.filter(|header| header.schema == report::SCHEMA))
     }
 
@@ -85,6 +141,18 @@ impl RunHeader {
         let mut conditions = scenarios.map(|s| (s.period_ns, s.load.as_deref(), s.cpu));
         let first = conditions.next();
         conditions.any(|other| Some(other) != first)
+    }
+}
+
+/// Reads a file. Returns `None` if it cannot be read.
+///
+/// # Errors
+/// Returns an error if the system has no open files or memory left.
+fn read_text_if_readable(file: &Path) -> exit::Result<Option<String>> {
+    match file_io::read_text(file) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.code() == 4 => Err(error),
+        Err(_) => Ok(None),
     }
 }
 
@@ -175,10 +243,14 @@ fn find_previous_run(report: &Report, file: &Path) -> exit::Result<Option<Report
     let mut candidates = ReportFiles::find(directory)?.files;
     let is_current = |candidate: &PathBuf| candidate.canonicalize().is_ok_and(|c| c == current);
     candidates.retain(|candidate| !is_current(candidate));
-    for candidate in candidates.iter().take(MAX_SEARCHED_RUNS) {
-        let Some(header) = RunHeader::read(candidate)? else { continue };
-        if !header.partial && header.kind() == kind {
-            return Ok(Report::from_json(&file_io::read_text(candidate)?).ok());
+    for candidate in &candidates {
+        if RunKind::read(candidate)?.as_ref() == Some(&kind) {
+            let text = read_text_if_readable(candidate)?;
+            let report = text.and_then(|text| Report::from_json(&text).ok());
+            // A report that was cut after its head is no previous run.
+            if report.is_some() {
+                return Ok(report);
+            }
         }
     }
     Ok(None)
@@ -306,6 +378,42 @@ mod tests {
             assert_eq!((find().files.len(), find().unreadable), (1, 2));
         }
         assert!(ReportFiles::find(&path("absent")).is_err_and(|error| error.code() == 2));
+    }
+
+    #[test]
+    fn old_run_of_plan_is_found() {
+        const OTHER_RUNS: u64 = 40;
+        let home = tempfile::tempdir().unwrap();
+        let results = home.path().join(RESULTS_DIRECTORY);
+        // Stores a run that is as many seconds old.
+        let store = |age: u64, text: &str| {
+            let file = results.join(age.to_string()).join("report.json");
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, text).unwrap();
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 - age);
+            File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
+            file
+        };
+        let text = include_str!("../fuzz/corpus/report/no-samples.json");
+        let report = Report::from_json(text).unwrap();
+        let mut other = report.clone();
+        other.plan.samples = true;
+        other.plan.mlock = !report.plan.mlock;
+        for age in 2..OTHER_RUNS {
+            store(age, &other.to_json());
+        }
+        let mut partial = report.clone();
+        partial.partial = true;
+        store(OTHER_RUNS, &partial.to_json());
+        store(OTHER_RUNS + 1, &report.to_json()[..report.to_json().len() - 9]);
+        let current = store(0, text);
+        assert!(find_previous_run(&report, &current).unwrap().is_none());
+        let mut old = report.clone();
+        old.started_utc = "2020-01-01T00:00:00Z".to_owned();
+        old.plan.seed += 1;
+        store(OTHER_RUNS + 2, &old.to_json());
+        let found = find_previous_run(&report, &current).unwrap().expect("the old run");
+        assert_eq!(found.started_utc, old.started_utc);
     }
 
     #[test]
