@@ -246,11 +246,8 @@ fn scenario_from_subject(subject: &Subject) -> Scenario {
 }
 
 fn failure_warning(failure: &str) -> Warning {
-    Warning {
-        code: "trace-failed".to_owned(),
-        message: format!("The program failed: {failure}."),
-        hint: "The timers until then are counted.".to_owned(),
-    }
+    let message = format!("The program failed: {failure}.");
+    Warning::new("trace-failed", message, "The timers until then are counted.")
 }
 
 fn collect_warnings(

@@ -640,14 +640,14 @@ fn run_warnings(
 
 /// Returns the warning about the one setting of a plan that programs do not inherit.
 fn unlocked_program_warning(program: &Program) -> Warning {
-    Warning {
-        code: "mlock-program".to_owned(),
-        message: format!(
+    Warning::new(
+        "mlock-program",
+        format!(
             "--mlock locks the memory of osjitter, but not that of programs such as {}",
             program.name()
         ),
-        hint: "let the program call mlockall itself".to_owned(),
-    }
+        "let the program call mlockall itself",
+    )
 }
 
 fn suspended_warning(length: Duration) -> Warning {
