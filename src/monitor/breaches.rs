@@ -69,7 +69,7 @@ files::model! {
         pub lateness_ns: u64,
         /// Duration of the work before it; null if it is not known.
         pub work_ns: Option<u64>,
-        /// Part of the lateness that this work caused.
+        /// Part of the lateness that work caused.
         pub overrun_ns: u64,
     }
 }

@@ -244,7 +244,7 @@ fn breaches_show_late_ticks_of_interval() {
     assert_eq!((ns(&interval["ts"]), ns(&interval["dur"])), (0, 60_000_000_000));
     let late = trace.events(metered, "missed tick")[0];
     assert_eq!((ns(&late["ts"]), ns(&late["dur"])), (9_120_356_000, 3_100_000));
-    assert_eq!(late["args"]["caused by this work, ns"], 1_500_000);
+    assert_eq!(late["args"]["caused by work, ns"], 1_500_000);
     assert_eq!(trace.events(metered, "tick").len(), 1);
 }
 

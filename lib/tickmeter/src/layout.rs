@@ -21,7 +21,7 @@
 //! 32  ticks whose recording has begun    47  stacks taken while a tick was overdue
 //! 33  ticks whose recording is complete: the sum of the lateness's bins
 //! 34  time of the last tick, ns since registration
-//! 35  missed     36  ... because the previous work ran past the deadline
+//! 35  missed     36  ... because of work: the overrun is at least half of the lateness
 //! 37  coalesced  38  skipped   39  early   40  overruns   41  maximum of the lateness, ns
 //! 48  registered at, by the monotonic clock of Linux, ns; zero if unknown
 //! ```
@@ -33,8 +33,8 @@
 //!
 //! **The recorder** is a ring of late ticks. Tick number n, counted from 1, is in record (n − 1)
 //! mod records. The words of a record: n; time of the tick, ns since registration; lateness; the
-//! work before it ([`UNKNOWN_WORK`] if not known); how far that work ran past the deadline. The
-//! remaining words are zero.
+//! work before it ([`UNKNOWN_WORK`] if not known); the overrun, which is the part of the lateness
+//! that is due to work. The remaining words are zero.
 //!
 //! **Publication.** There is one writer. It stores the word 32 (and 45), then everything that
 //! changes, then 46 and 33. A reader copies the header, then everything, then the header again. If

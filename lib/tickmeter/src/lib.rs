@@ -30,7 +30,7 @@
 //! | lateness | wake-up minus deadline, for every tick that came |
 //! | work | time from a wake-up until the loop waits again |
 //! | missed | ticks that had not come when the next was due; those delayed by the work itself are also counted separately |
-//! | overruns | deadlines at which the loop was still at work |
+//! | overruns | deadlines at which the loop was still at work, except while it catches up after a late wake-up |
 //! | coalesced, skipped, early | ticks that came together, never, or before their deadline |
 //! | the last 128 late ticks | time, lateness, the work before, and the part of the lateness that the work explains |
 //!

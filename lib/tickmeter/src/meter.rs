@@ -77,6 +77,8 @@ pub struct Meter {
     next_deadline: Option<(Instant, i64)>,
     /// Whether the last tick was late because of the work before it.
     was_late_by_work: bool,
+    /// Part of the last tick's lateness that is not due to the loop's work.
+    wait_lateness_ns: i64,
     /// Duration of the work since the last tick, if it is done.
     work_ns: Option<u64>,
     /// When the loop last began to wait.
@@ -175,6 +177,7 @@ impl Meter {
             last_wakeup_ns: 0,
             next_deadline: None,
             was_late_by_work: false,
+            wait_lateness_ns: 0,
             work_ns: None,
             idle_since_ns: None,
             series,
@@ -253,9 +256,13 @@ impl Meter {
             _ => self.off_grid_deadline(first),
         };
         let lateness_ns = now_ns.saturating_sub(due_ns);
-        let overrun_ns = self
-            .idle_since_ns
-            .map_or(0, |idle_ns| u64::try_from(idle_ns.saturating_sub(due_ns)).unwrap_or(0));
+        // A tick that was overdue before the work began inherits the lateness that is not due to
+        // work: a loop that catches up after a late wake-up is not slow.
+        let inherited_ns = if due_ns < self.last_wakeup_ns { self.wait_lateness_ns } else { 0 };
+        let overrun_ns = self.idle_since_ns.map_or(0, |idle_ns| {
+            let past_deadline_ns = idle_ns.saturating_sub(due_ns).saturating_sub(inherited_ns);
+            u64::try_from(past_deadline_ns).unwrap_or(0)
+        });
         // The larger part of the lateness decides what caused it.
         let late_by_work = overrun_ns > 0 && overrun_ns as i64 >= lateness_ns / 2;
         let wakeup = Wakeup {
@@ -277,6 +284,7 @@ impl Meter {
         self.last_wakeup_ns = now_ns;
         self.next_deadline = self.following_deadline(first, count, due_ns);
         self.was_late_by_work = late_by_work;
+        self.wait_lateness_ns = lateness_ns.saturating_sub_unsigned(overrun_ns).max(0);
         self.idle_since_ns = None;
         if let Some(series) = &mut self.series {
             let seems_early = lateness_ns < 0 && !wakeup.early;

@@ -25,7 +25,7 @@ pub(crate) struct Wakeup {
     pub(crate) early: bool,
     /// Duration of the work before the wake-up, if known.
     pub(crate) work_ns: Option<u64>,
-    /// How far that work ran past the deadline.
+    /// The part of the lateness that is due to work.
     pub(crate) overrun_ns: u64,
     /// Whether the work is why these ticks are late.
     pub(crate) late_by_work: bool,

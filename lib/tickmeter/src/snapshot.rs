@@ -65,11 +65,13 @@ pub struct Snapshot {
     pub skipped: u64,
     /// Number of ticks that had not come when the next was due, including the skipped ones.
     pub missed: u64,
-    /// Number of missed ticks that were missed because the loop was still at work: slow, not late.
+    /// Number of missed ticks that were missed because of the loop's work: slow, not late. Ticks with
+    /// which a loop catches up after a late wake-up are late.
     pub missed_by_work: u64,
     /// Number of ticks that came before their deadline by more than the error of the clock.
     pub early: u64,
-    /// Number of deadlines at which the loop was still at work.
+    /// Number of deadlines at which the loop was still at work, except while it catches up after a
+    /// late wake-up.
     pub overruns: u64,
     /// Lateness: wake-up minus deadline. An early tick counts as zero.
     pub lateness: Histogram,
@@ -97,8 +99,8 @@ pub struct LateTick {
     pub lateness: Duration,
     /// Duration of the work before it, if known.
     pub work: Option<Duration>,
-    /// Part of the lateness that is due to that work, which was not done at the deadline. The
-    /// remaining part is due to the wake-up.
+    /// Part of the lateness that is due to work, which was not done at the deadline. The remaining
+    /// part is due to the wake-up, or to an earlier one after which the loop still catches up.
     pub overrun: Duration,
 }
 

@@ -169,6 +169,77 @@ fn work_past_deadline_is_an_overrun() {
     }
 }
 
+/// Registers a meter whose first tick is late by about an hour, as after a stall of the machine.
+/// Returns it with its start, or `None` if this machine has no instants that old.
+fn wake_an_hour_late(name: &str, period: Duration) -> Option<(Meter, Instant)> {
+    let first = Instant::now().checked_sub(Duration::from_secs(3600))?;
+    let mut meter = Meter::register(name, period).unwrap();
+    meter.tick(first);
+    meter.work_done();
+    Some((meter, first))
+}
+
+#[test]
+fn ticks_after_stall_inherit_cause() {
+    let period = Duration::from_secs(1);
+    let Some((mut meter, first)) = wake_an_hour_late("stalled", period) else { return };
+    for k in 1..50 {
+        meter.tick(first + period * k);
+        meter.work_done();
+    }
+    let snapshot = meter.snapshot();
+    assert_eq!((snapshot.missed, snapshot.missed_by_work), (50, 0), "{snapshot:?}");
+}
+
+#[test]
+fn slow_loop_stays_slow() {
+    let mut meter = register("catching-up");
+    let start = Instant::now();
+    meter.tick(start);
+    for k in 1..=20 {
+        spin(LATE_BY);
+        meter.work_done();
+        meter.tick(start + PERIOD * k);
+    }
+    let snapshot = meter.snapshot();
+    let last = snapshot.late.last().unwrap();
+    let min_overrun = (LATE_BY - PERIOD) * 20;
+    assert!(last.overrun + snapshot.clock_error * 2 >= min_overrun, "{last:?}");
+    assert_eq!(snapshot.overruns, 20, "{snapshot:?}");
+}
+
+#[test]
+fn work_after_stall_is_its_part() {
+    let Some((mut meter, first)) = wake_an_hour_late("mixed", PERIOD) else { return };
+    let start = Instant::now();
+    for k in 1..=20 {
+        meter.tick(first + PERIOD * k);
+        spin(LATE_BY);
+        meter.work_done();
+    }
+    meter.tick(first + PERIOD * 21);
+    let snapshot = meter.snapshot();
+    let last = snapshot.late.last().unwrap();
+    // The first work, which was short, made up for less than a period of the rest.
+    let min_overrun = (LATE_BY - PERIOD) * 20 - PERIOD;
+    assert!(last.overrun + snapshot.clock_error * 2 >= min_overrun, "{last:?}");
+    assert!(last.overrun <= start.elapsed() + PERIOD, "{last:?}");
+    assert!(last.lateness > Duration::from_secs(3500) && last.overrun < last.lateness / 2);
+}
+
+#[test]
+fn moved_schedule_inherits_nothing() {
+    let Some((mut meter, _)) = wake_an_hour_late("moved", PERIOD) else { return };
+    // As under `Delay`: the next tick is due a period after the late wake-up.
+    let resumed = Instant::now();
+    spin(LATE_BY);
+    meter.work_done();
+    meter.tick(resumed + PERIOD);
+    let snapshot = meter.snapshot();
+    let last = snapshot.late.last().unwrap();
+    assert!(last.overrun + snapshot.clock_error * 2 >= LATE_BY - PERIOD, "{last:?}");
+}
+
 #[test]
 fn late_wakeup_is_not_work() {
     let mut meter = register("late");

@@ -109,7 +109,7 @@ fn add_late_ticks(
             vec![("lateness_ns", tick.lateness_ns.into()), ("at", tick.at_utc.as_str().into())];
         if let Some(work_ns) = tick.work_ns {
             args.push(("work before it, ns", work_ns.into()));
-            args.push(("caused by this work, ns", tick.overrun_ns.into()));
+            args.push(("caused by work, ns", tick.overrun_ns.into()));
         }
         let lateness_ns = to_signed(tick.lateness_ns);
         add_tick(events, &mut lanes, (at_ns, lateness_ns), breach.period_ns, &args);
