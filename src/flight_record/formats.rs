@@ -52,18 +52,24 @@ fn document(flight: &Flight) -> Document {
     ));
     let mut rows: Vec<(&FlightRound, &FlightTick)> = Vec::new();
     for round in &flight.rounds {
-        let is_late = |tick: &&FlightTick| tick.lateness_ns > to_signed(flight.limit_ns);
-        rows.extend(round.ticks.iter().filter(is_late).map(|tick| (round, tick)));
+        // The rest of the record is later: ticks that were due after the late tick had come.
+        let is_listed = |tick: &&FlightTick| {
+            tick.lateness_ns > to_signed(flight.limit_ns) && tick.deadline_ns <= 0
+        };
+        rows.extend(round.ticks.iter().filter(is_listed).map(|tick| (round, tick)));
     }
-    rows.sort_by_key(|(_, tick)| std::cmp::Reverse(tick.arrival_ns()));
     document.paragraph(format!(
         "Later than the limit of {} in the {} before it: {}.",
         format_unsigned_time(flight.limit_ns),
         format_unsigned_time(flight.length_ns),
         pluralize(rows.len(), "tick")
     ));
+    // After a stall, more ticks than there are rows can follow the late tick, which must be listed.
+    rows.sort_by_key(|(_, tick)| (tick.arrival_ns().unsigned_abs(), tick.deadline_ns));
+    rows.truncate(MAX_ROWS);
+    rows.sort_by_key(|(_, tick)| std::cmp::Reverse(tick.arrival_ns()));
     let mut table = Table::new(["arrived before", "subject", "round", "tick", "late", "causes"], 2);
-    for (round, tick) in rows.into_iter().take(MAX_ROWS) {
+    for (round, tick) in rows {
         table.row([
             format_time(tick.arrival_ns().saturating_neg()),
             round.subject.clone(),
@@ -294,4 +300,43 @@ fn with_ends<T>(entries: &[T], end_ns: i64, position: impl Fn(&T) -> (u64, i64))
 /// can be later than all of them.
 fn round_end_ns(round: &FlightRound) -> i64 {
     round.times().max().unwrap_or(i64::MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use files::why::MeasurableParts;
+
+    const LIMIT_NS: i64 = 1_000_000;
+
+    /// Returns the table of a record with these ticks, given as deadline and lateness. The late tick
+    /// has the index 0.
+    fn table_of(ticks: &[(i64, i64)]) -> String {
+        let text = include_str!("../../tests/fixtures/flight.json");
+        let mut flight: Flight = serde_json::from_str(text).unwrap();
+        flight.limit_ns = LIMIT_NS.unsigned_abs();
+        flight.rounds.truncate(1);
+        let new_tick = |(n, &(deadline_ns, lateness_ns)): (usize, &(i64, i64))| {
+            FlightTick::new(n as u64, deadline_ns, lateness_ns, None, MeasurableParts::default())
+        };
+        flight.rounds[0].ticks = ticks.iter().enumerate().map(new_tick).collect();
+        render::document::terminal::render(&document(&flight), 100)
+    }
+
+    #[test]
+    fn later_deadlines_are_not_before() {
+        let late = 2 * LIMIT_NS;
+        let table = table_of(&[(-late, late), (-late - 1, late + 9), (1, late), (-9, LIMIT_NS)]);
+        assert!(table.contains(" before it: 2 ticks."), "{table}");
+    }
+
+    #[test]
+    fn long_stall_lists_late_tick() {
+        let stall = 100 * LIMIT_NS;
+        let ticks: Vec<(i64, i64)> =
+            (0..98).map(|n| (n * LIMIT_NS - stall, stall - n * LIMIT_NS + n)).collect();
+        let table = table_of(&ticks);
+        assert!(table.contains(" before it: 98 ticks."), "{table}");
+        assert!(table.lines().any(|line| line.starts_with("0 ns ")), "{table}");
+    }
 }
