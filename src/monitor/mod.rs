@@ -20,6 +20,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::interrupt::stop_on_interrupt;
 use cli::exit::{self, Error, ExitStatus, usage};
+use cli::file_io;
 use cli::terminal::note;
 use cli::time::{format_duration, format_share};
 use cli::words::pluralize;
@@ -57,7 +58,10 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     // Claim the outputs.
     let max_intervals = args.keep.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
     let log = match &args.log {
-        Some(directory) => Some(Log::open(directory, &setup.host, max_intervals)?),
+        Some(directory) => {
+            file_io::check_no_stdio(directory, "--log", "a directory")?;
+            Some(Log::open(directory, &setup.host, max_intervals)?)
+        }
         None => None,
     };
     let server = args.listen.map(Server::bind).transpose()?;

@@ -31,7 +31,24 @@ fn dash_means_standard_output() {
     show("svg", &["--out", "-"]).exits(2);
     let plan = |args: &[&str]| Osjitter::new(args).directory(home.path()).run();
     assert_eq!(plan(&["new-plan", "-"]).exits(0).stdout, plan(&["new-plan"]).exits(0).stdout);
-    plan(&["run", "--out", "-"]).exits(2);
+    assert_eq!(listing(home.path()), []);
+}
+
+#[test]
+fn dash_is_no_file_or_directory() {
+    let home = tempfile::tempdir().unwrap();
+    for args in [
+        &["run", "--out", "-"][..],
+        &["bench", "clock", "--out", "-"],
+        &["calibrate", "--out", "-"],
+        &["calibrate", "--metric", "wall", "--out", "-", "--command", "true"],
+        &["gate", "baseline", "add", "-"],
+        &["gate", "--baseline", "-"],
+        &["monitor", "--log", "-"],
+    ] {
+        let stderr = Osjitter::new(args).directory(home.path()).run().exits(2).stderr;
+        assert!(stderr.contains(" -: expected a "), "{args:?}: {stderr}");
+    }
     assert_eq!(listing(home.path()), []);
 }
 

@@ -45,6 +45,7 @@ pub struct StoredBaseline<'a> {
 
 /// Reads a baseline. Returns `None` if the file does not exist.
 pub fn read_baseline(file: &Path) -> exit::Result<Option<Baseline>> {
+    file_io::check_no_stdio(file, "baseline", "a file")?;
     if file.try_exists().is_ok_and(|exists| !exists) {
         return Ok(None);
     }

@@ -52,6 +52,8 @@ struct Measurement {
 impl Measurement {
     /// Prepares this process and announces the measurement of a subject or program.
     fn start(name: &str, cpu: Option<usize>, args: &CalibrateArgs) -> exit::Result<Self> {
+        // The table goes to stdout.
+        file_io::check_no_stdio(&args.out, "--out", "a file")?;
         args.destination().check_file()?;
         cpu.map_or(Ok(()), tuning::bind)?;
         let host = host::capture();

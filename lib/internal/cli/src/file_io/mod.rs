@@ -80,6 +80,18 @@ pub fn identity(path: &Path) -> io::Result<FileIdentity> {
 /// The path that means standard input, or standard output.
 const STDIO: &str = "-";
 
+/// Checks that a path that cannot be a standard stream is not `-`. `name` is its name on the command
+/// line, `expected` what it must be.
+///
+/// # Errors
+/// Returns an error that names the path.
+pub fn check_no_stdio(path: &Path, name: &str, expected: &str) -> Result<()> {
+    if path == Path::new(STDIO) {
+        return Err(usage!("invalid {name} -: expected {expected}; nothing was run"));
+    }
+    Ok(())
+}
+
 /// Reads the text of a file, gzip or plain, without its byte order mark. `-` is standard input.
 ///
 /// # Errors

@@ -92,9 +92,7 @@ impl OutputDirectory {
     /// Returns an error that names the result.
     pub fn check(requested: Option<Destination<'_>>, results: ResultNames) -> Result<()> {
         let Some(Destination { path, force }) = requested else { return Ok(()) };
-        if requested.is_some_and(|destination| destination.is_stdout()) {
-            return Err(usage!("invalid --out -: expected a directory; {REMEDY}"));
-        }
+        super::check_no_stdio(path, "--out", "a directory")?;
         // A directory that cannot be listed is reported when it is opened.
         let found = find_results(path, results).unwrap_or_default();
         let existing = found.iter().find(|result| result.kind.is_file());
