@@ -407,7 +407,9 @@ fn format_bound(bounds: &RateBounds, verdict: Outcome) -> String {
 /// Suggests how many ticks would decide the inconclusive limits.
 fn limit_advice(limits: &[&LimitCheck]) -> Option<String> {
     let slowest = limits.iter().max_by_key(|check| check.ticks_to_decide)?;
-    let ticks = slowest.ticks_to_decide?;
+    let Some(ticks) = slowest.ticks_to_decide else {
+        return limits.iter().find_map(|check| advice_without_number(check));
+    };
     let seconds = slowest.period_ns.map(|period| (period as f64 * ticks as f64 / 1e9).ceil());
     let duration = seconds.map_or(String::new(), |seconds| format!(" ({seconds:.0}s)"));
     let about =
@@ -416,6 +418,23 @@ fn limit_advice(limits: &[&LimitCheck]) -> Option<String> {
         Some(_) => format!("a report of {about}"),
         None => format!("{about}: --ticks {ticks}"),
     })
+}
+
+/// Suggests what would decide an inconclusive limit for which no number of ticks is known.
+fn advice_without_number(check: &LimitCheck) -> Option<String> {
+    // A rate is judged by its rounds, which become no more if they are longer.
+    let needed = match (check.reason?, &check.rate) {
+        (Reason::TooFewRounds, _) | (Reason::TooFewTicks, Some(_)) => "rounds",
+        (Reason::TooFewTicks | Reason::TooNoisy, None) => "ticks",
+        _ => return None,
+    };
+    let more = match &check.report {
+        Some(_) => format!("a report of more {needed}"),
+        None => "more --ticks".to_owned(),
+    };
+    let assumes_no_stall = check.rate.as_ref().is_some_and(|rate| rate.max_stall_ns.is_none());
+    let or_stall = if assumes_no_stall { ", or --max-stall," } else { "" };
+    Some(format!("{more}{or_stall} would probably decide the limits"))
 }
 
 #[cfg(test)]

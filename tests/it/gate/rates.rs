@@ -131,8 +131,9 @@ fn judge_report(file: &std::path::Path, limit: &str, more: &[&str]) -> Gate {
 
 fn run_scripted(lateness_ns: &Value, more: &[&str]) -> Ran {
     let script = json!({"scripted": {"lateness_ns": lateness_ns}});
-    let args = ["run", "--subject", "scripted", "--ticks", "120k", "--period", "500us"];
-    Osjitter::new(args).args(more).script(&script).out("").run().exits(0)
+    let args = ["run", "--subject", "scripted", "--period", "500us"];
+    let ticks = if more.contains(&"--ticks") { &[][..] } else { &["--ticks", "120k"] };
+    Osjitter::new(args).args(ticks).args(more).script(&script).out("").run().exits(0)
 }
 
 #[test]
@@ -149,6 +150,27 @@ fn stored_rounds_need_no_samples() {
         bounds.clone()
     });
     assert_eq!(with, without);
+}
+
+#[test]
+fn small_reports_get_applicable_advice() {
+    let rate = "a report of more rounds, or --max-stall, would probably decide the limits";
+    for (rounds, limit, more, says) in [
+        (10, "missed<1e-4", &[][..], rate),
+        (10, "missed<1e-4", &["--max-stall", "1ms"], "a report of about "),
+        (9, "missed<1e-4", &[], rate),
+        (9, "p50=1s", &[], "a report of more rounds would probably decide the limits"),
+    ] {
+        let ticks = (rounds * 250).to_string();
+        let ran = run_scripted(&json!([1_000]), &["--ticks", &ticks, "--round-ticks", "250"]);
+        let gate = judge_report(&ran.path("report.json"), limit, more).exits(0);
+        assert_eq!(gate.verdict().verdict, Outcome::Inconclusive);
+        let text = one_line(&gate.ran.stdout);
+        assert!(text.contains(says), "{rounds} {limit}: {text}");
+        for flag in ["--ticks", "--round-ticks", "--max-time"] {
+            assert!(!text.contains(flag), "{rounds} {limit}: {text}");
+        }
+    }
 }
 
 #[test]
