@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use cli::exit::{self, Error};
+use cli::file_io::identity;
 use cli::terminal;
 
 use crate::settings::open_file::{OpenFile, display_path, quote};
@@ -64,7 +65,10 @@ fn home() -> Option<PathBuf> {
 /// If `start` is below neither, only `start` is searched: a file in a directory that everyone can
 /// write to, such as `/tmp`, may belong to another user.
 fn find_nearest(start: &Path, home: Option<&Path>) -> Option<PathBuf> {
-    let is_end = |directory: &Path| directory.join(".git").exists() || Some(directory) == home;
+    // The working directory has no links in it, and the name of the home may have some.
+    let home = home.and_then(|home| identity(home).ok());
+    let is_home = |directory: &Path| home.is_some() && identity(directory).ok() == home;
+    let is_end = |directory: &Path| directory.join(".git").exists() || is_home(directory);
     let levels_above = start.ancestors().position(is_end).unwrap_or(0);
     let mut files = start.ancestors().take(levels_above + 1).map(|d| d.join(FILE_NAME));
     // Also a directory or a link to nowhere, which is an error: settings are not lost silently.
@@ -97,6 +101,17 @@ mod tests {
         assert_eq!(find_nearest(root.path(), None), Some(root_file));
         let inner_file = write_file(&inner);
         assert_eq!(find(None), Some(inner_file));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn home_can_be_a_link() {
+        let root = tempfile::tempdir().unwrap();
+        let [home, inner, link] = ["home", "home/a", "link"].map(|name| root.path().join(name));
+        std::fs::create_dir_all(&inner).unwrap();
+        std::os::unix::fs::symlink("home", &link).unwrap();
+        let file = write_file(&home);
+        assert_eq!(find_nearest(&inner, Some(&link)), Some(file));
     }
 
     #[cfg(unix)]
