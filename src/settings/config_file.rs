@@ -263,11 +263,16 @@ fn describe_unknown_key(path: &[String], command: &Command, key: &str) -> String
             "{key} is outside any section; put it below [run], [gate] or another command"
         );
     }
+    let section = path.join(".");
+    if command.get_arguments().any(|arg| long_name(arg) == key && !arg.is_hide_set()) {
+        return format!(
+            "invalid key {key} in [{section}]: --{key} is given on the command line only"
+        );
+    }
     let keys = command.get_arguments().filter(|arg| is_setting(arg)).map(long_name);
     let suggestion = did_you_mean(key, keys);
     format!(
-        "unknown key {key} in [{}]; {suggestion}`osjitter {} --help` lists the flags, whose names are the keys",
-        path.join("."),
+        "unknown key {key} in [{section}]; {suggestion}`osjitter {} --help` lists the flags, whose names are the keys",
         path.join(" ")
     )
 }

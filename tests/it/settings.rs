@@ -281,7 +281,12 @@ fn errors_name_their_line() {
             "[run]\ncolour = 5\n",
             "osjitter.toml:2: unknown key colour in [run]; `osjitter run --help` lists",
         ),
-        ("[gate.baseline.add]\nreplace = true\n", "osjitter.toml:2: unknown key replace in "),
+        ("[gate.baseline.add]\nreplace = true\n", "osjitter.toml:2: invalid key replace in "),
+        (
+            "[merge]\nforce = true\n",
+            "osjitter.toml:2: invalid key force in [merge]: --force is given on the command line only",
+        ),
+        ("[history]\nforce = true\n", "osjitter.toml:2: unknown key force in [history]; "),
         ("[rnu]\nticks = 5\n", "osjitter.toml:1: unknown section [rnu]; did you mean run? "),
         ("[bench]\nticks = 5\n", "osjitter.toml:2: unknown key ticks in [bench]; "),
         ("[bench.clok]\n", "osjitter.toml:1: unknown section [bench.clok]; did you mean clock? "),
@@ -318,7 +323,7 @@ fn errors_name_their_line() {
             "[run]\nticks = 5\n\nduration = \"1s\"\n",
             "osjitter.toml:4: duration and ticks (line 2) exclude each other; give one",
         ),
-        ("[run]\nconfig = \"x\"\n", "osjitter.toml:2: unknown key config in [run]; "),
+        ("[run]\nconfig = \"x\"\n", "osjitter.toml:2: invalid key config in [run]: "),
         ("[run\n", "osjitter.toml:1: "),
         ("[run]\nticks = 5\nticks = 6\n", "osjitter.toml:3: "),
         // Sections of other commands are checked as well.
