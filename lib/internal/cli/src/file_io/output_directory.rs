@@ -254,8 +254,14 @@ impl OutputDirectory {
     /// another command since this one began, or has one that an interrupted command must not replace.
     /// Neither result is lost.
     fn write_next_to(&self, taken: &Path, files: &[(&str, Contents<'_>)]) -> io::Result<()> {
-        let name = taken.file_name().unwrap_or(OsStr::new("results")).to_string_lossy();
-        let (directory, created) = create_unique(parent(taken), &name).map_err(io::Error::other)?;
+        // `.` and `..` have a name only as part of a longer path.
+        let named = match taken.file_name() {
+            Some(_) => taken.to_path_buf(),
+            None => taken.canonicalize()?,
+        };
+        let name = named.file_name().unwrap_or(OsStr::new("results")).to_string_lossy();
+        let (directory, created) =
+            create_unique(parent(&named), &name).map_err(io::Error::other)?;
         write_files_with(&directory, files)?;
         drop(created);
         super::warn_of_kept_result(taken, &directory, self.force);
@@ -433,6 +439,11 @@ mod tests {
             assert_eq!(written, home.path().join(format!("out-{number}")).join("report.json"));
         }
         assert_eq!(std::fs::read_to_string(out.join("report.json")).unwrap(), "1");
+        std::fs::create_dir(out.join("inner")).unwrap();
+        let partial = open(&out.join("inner/.."), true).unwrap();
+        partial.set_partial(true);
+        let written = partial.write("report.json", "2").unwrap();
+        assert_eq!(written, home.path().canonicalize().unwrap().join("out-4/report.json"));
         // Without an earlier result, there is nothing to keep.
         std::fs::remove_file(out.join("report.json")).unwrap();
         let partial = open(&out, true).unwrap();
