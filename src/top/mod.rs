@@ -9,7 +9,7 @@ use crate::interrupt::stop_on_interrupt;
 use clap::Args;
 use cli::exit::{self, Error, ExitStatus, usage};
 use cli::file_io;
-use cli::terminal::{columns, note};
+use cli::terminal::{columns, has_cursor, note};
 use cli::words::pluralize;
 use cli::wrap::wrap;
 
@@ -84,8 +84,10 @@ pub fn run(args: &TopArgs) -> exit::Result<ExitStatus> {
     if args.once {
         return print_once(args, poller, view);
     }
-    if !std::io::stdout().is_terminal() {
-        return Err(usage!("stdout is not a terminal; use --once, or --once --format json"));
+    if !std::io::stdout().is_terminal() || !has_cursor() {
+        return Err(usage!(
+            "stdout is not a terminal that can move its cursor; use --once, or --once --format json"
+        ));
     }
     show_live(poller, view)
 }

@@ -302,22 +302,28 @@ impl Drop for KilledOnDrop {
 #[cfg(target_os = "linux")]
 type TerminalModes = [u32; 3];
 
+/// Opens a terminal. Returns the end that a terminal emulator has, and the one of programs.
+#[cfg(target_os = "linux")]
+fn open_terminal() -> (std::fs::File, std::fs::File) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{Winsize, tcsetwinsize};
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&main).unwrap();
+    unlockpt(&main).unwrap();
+    let name = ptsname(&main, Vec::new()).unwrap();
+    let path = std::ffi::OsStr::from_bytes(name.as_bytes());
+    let other = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&other, size).unwrap();
+    (std::fs::File::from(main), other)
+}
+
 #[cfg(target_os = "linux")]
 impl LiveTop {
     fn start(directory: &Path) -> Self {
-        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-        use rustix::termios::{Winsize, tcsetwinsize};
-        use std::os::unix::ffi::OsStrExt as _;
-
-        let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-        grantpt(&main).unwrap();
-        unlockpt(&main).unwrap();
-        let name = ptsname(&main, Vec::new()).unwrap();
-        let path = std::ffi::OsStr::from_bytes(name.as_bytes());
-        let other = std::fs::File::options().read(true).write(true).open(path).unwrap();
-        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&other, size).unwrap();
-        let terminal = std::fs::File::from(main);
+        let (terminal, other) = open_terminal();
         let modes_before = terminal_modes(&terminal);
         let child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
             .arg("top")
@@ -398,6 +404,18 @@ impl LiveTop {
 fn terminal_modes(terminal: &std::fs::File) -> TerminalModes {
     let modes = rustix::termios::tcgetattr(terminal).unwrap();
     [modes.input_modes.bits(), modes.output_modes.bits(), modes.local_modes.bits()]
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn dumb_terminal_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let (_terminal, other) = open_terminal();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
+    command.arg("top").env(ENV_DIRECTORY, home.path()).env("TERM", "dumb").stdout(other);
+    let refused = command.stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && stderr.contains("--once"), "{stderr}");
 }
 
 #[test]

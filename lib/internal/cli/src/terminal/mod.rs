@@ -269,8 +269,12 @@ pub fn stderr_size() -> TerminalSize {
 
 /// Whether standard error is a terminal that can move its cursor.
 pub fn can_draw() -> bool {
-    let is_known = std::env::var_os("TERM").map_or(cfg!(windows), |term| term != "dumb");
-    on_terminal() && is_known && enable_escape_codes()
+    on_terminal() && has_cursor() && enable_escape_codes()
+}
+
+/// Whether `TERM` names a terminal that can move its cursor.
+pub fn has_cursor() -> bool {
+    std::env::var_os("TERM").map_or(cfg!(windows), |term| term != "dumb")
 }
 
 /// Makes the terminal interpret escape codes. Returns whether it does.
