@@ -16,6 +16,7 @@ use engine::measure::program::StartupCosts;
 use engine::measure::record::{self, Conditions};
 use engine::measure::round::RoundResult;
 use engine::scenario::{Length, Plan, Scenario, draw_seed, parse_subject};
+use files::compare::NO_SAMPLES_HINT;
 use files::file::File as _;
 use files::gate::limit::rate::{MeasuredRate, UnknownRate};
 use files::gate::limit::{Measured, MissingRounds, RoundTicks, SummaryPath};
@@ -283,7 +284,7 @@ impl Limits {
                     gate.warn(
                         "no-samples",
                         "The report has no samples: limits are compared with its numbers, without intervals.",
-                        "A repetition may have other numbers. A report of osjitter run keeps the samples.",
+                        &format!("A repetition may have other numbers. {NO_SAMPLES_HINT}"),
                     );
                 }
                 if let Some(rate) = rate {

@@ -347,6 +347,10 @@ impl Judge<'_> {
     }
 }
 
+/// Remedy for a report without samples, which can be of another tool.
+pub const NO_SAMPLES_HINT: &str =
+    "A report of osjitter run keeps the samples, unless --no-samples is given.";
+
 /// Returns warnings about the two runs, in addition to differences in environment.
 #[must_use]
 pub fn warnings(a: &Report, b: &Report, subjects: &[SubjectComparison]) -> Vec<Warning> {
@@ -363,7 +367,7 @@ pub fn warnings(a: &Report, b: &Report, subjects: &[SubjectComparison]) -> Vec<W
         warnings.push(Warning::new(
             "no-samples",
             "A report contains no samples: each tick of a stall counts, and the picture has no band.",
-            "Run without --no-samples.",
+            NO_SAMPLES_HINT,
         ));
     }
     if a.partial || b.partial {

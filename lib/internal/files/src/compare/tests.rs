@@ -463,7 +463,8 @@ fn reports_without_samples_use_summaries() {
     assert_eq!((with_histograms.ticks_a, with_histograms.resamples), (1_000_000_001, 0));
     assert!((point.ratio - 2.0).abs() < 1e-3 && point.ratio_ci95.is_none(), "{point:?}");
     assert_eq!(with_histograms.points.last().unwrap().ratio, 1.0, "the one late tick of both");
-    assert_eq!(warnings(&report, &report, &[compared])[0].code, "no-samples");
+    let warning = &warnings(&report, &report, &[compared])[0];
+    assert_eq!((&*warning.code, &*warning.hint), ("no-samples", NO_SAMPLES_HINT));
 }
 
 #[test]
