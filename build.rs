@@ -25,10 +25,11 @@ fn main() {
 }
 
 fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git")
-        .args(arguments)
-        .output()
-        .ok()
-        .filter(|output| output.status.success())?;
+    let mut command = Command::new("git");
+    // A hook of git passes the repository of the commit, which can be that of another project.
+    for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"] {
+        command.env_remove(variable);
+    }
+    let output = command.args(arguments).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -87,6 +87,11 @@ pub enum BuildError {
     NotCopied { executable: PathBuf, source: io::Error },
     #[error("--base {revision:?} is no directory, and git cannot check it out: {source}")]
     NoRevision { revision: String, source: GitError },
+    #[error(
+        "--base {revision:?} is no directory, and no revision: {source}; GIT_DIR is ignored, so run the \
+         gate in a directory where git finds the repository without it"
+    )]
+    IgnoredGitDirectory { revision: String, source: GitError },
     #[error("git cannot update the submodules: {0}")]
     SubmodulesFailed(#[source] GitError),
     #[error("{version}: {source}")]
@@ -419,6 +424,8 @@ impl BenchBuild {
 fn cargo(directory: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     command.current_dir(directory);
+    // A build script that describes its commit reads the repository of its own tree.
+    child::remove_repository(&mut command);
     command
 }
 
@@ -546,7 +553,12 @@ impl Checkout {
     /// possible, the path is `other_path`.
     fn new(here: &Path, revision: &str, other_path: &Path) -> Result<Self, BuildError> {
         let no_revision = |source| BuildError::NoRevision { revision: revision.to_owned(), source };
-        let top = run_git(git(here).args(["rev-parse", "--show-toplevel"])).map_err(no_revision)?;
+        let no_repository = |source| match std::env::var_os("GIT_DIR") {
+            Some(_) => BuildError::IgnoredGitDirectory { revision: revision.to_owned(), source },
+            None => no_revision(source),
+        };
+        let find_top = ["rev-parse", "--show-toplevel"];
+        let top = run_git(git(here).args(find_top)).map_err(no_repository)?;
         let repository = PathBuf::from(top.trim_end_matches(['\n', '\r']));
         remove_abandoned(&repository);
         // The directory next to a submodule is part of another repository.
@@ -621,6 +633,7 @@ fn is_abandoned(path: &Path) -> bool {
 fn git(directory: &Path) -> Command {
     let mut command = Command::new("git");
     command.arg("-C").arg(directory).stdin(Stdio::null());
+    child::remove_repository(&mut command);
     command
 }
 

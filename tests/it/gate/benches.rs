@@ -8,6 +8,7 @@ use std::process::Command;
 #[cfg(target_os = "linux")]
 use std::time::Duration;
 
+use engine::measure::child::remove_repository;
 use files::gate::verdict::RunsVerdict;
 use jitterstat::gate::decision::{Outcome, Reason};
 #[cfg(target_os = "linux")]
@@ -879,7 +880,6 @@ impl Package {
     }
 
     /// Makes cargo run these lines first.
-    #[cfg(target_os = "linux")]
     fn extend_cargo(&self, lines: &str) {
         let (interpreter, script) = CARGO.split_once('\n').unwrap();
         let script = format!("{interpreter}\n{lines}{script}");
@@ -889,6 +889,7 @@ impl Package {
     fn git(&self, args: &[&str]) -> String {
         let mut git = Command::new("git");
         git.arg("-C").arg(self.home.path().join("repository")).args(args);
+        remove_repository(&mut git);
         let output = git.output().unwrap();
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
@@ -966,6 +967,77 @@ fn same_programs_are_not_measured() {
     assert_eq!(outcomes(runs(&other_input)), [("sum", 400.0, 500.0, Outcome::Regressed)]);
     let note = &other_input.ran.stderr;
     assert!(note.contains("input, which differs, so they are measured"), "{note}");
+}
+
+/// Git passes the index of the commit in progress to its hooks.
+#[test]
+fn commits_keep_their_tree_in_hooks() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(package) = Package::new() else { return };
+    let home = package.home.path();
+    let repository = home.join("repository");
+    package.extend_cargo("[ -z \"$GIT_DIR$GIT_INDEX_FILE\" ] || exit 3\n");
+    let write_suite = |tree: &Path, bench: &str| {
+        let variables = "[ -z \"$GIT_DIR$GIT_INDEX_FILE\" ] || exit 3";
+        let script = format!("#!/bin/sh\n{CRITERION}{variables}\nbench {bench}\n");
+        std::fs::write(tree.join("package/suite"), script).unwrap();
+    };
+    write_suite(&repository, "sum 400");
+    package.commit();
+    package.git(&["worktree", "add", "--quiet", "--detach", "../linked"]);
+    // The hook accepts a regression only, which is that of the commit.
+    let hook = format!(
+        "#!/bin/sh\ncd package\n\"{}\" gate --bench suite --max-pairs 24 --base HEAD --force --out \"{}\" \
+         >&2\n[ $? = 1 ]\n",
+        env!("CARGO_BIN_EXE_osjitter"),
+        home.join("results").display()
+    );
+    let hook_path = repository.join(".git/hooks/pre-commit");
+    std::fs::create_dir_all(repository.join(".git/hooks")).unwrap();
+    std::fs::write(&hook_path, hook).unwrap();
+    std::fs::set_permissions(&hook_path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let commit = ["commit", "--quiet", "--message", "x"];
+    for (tree, adds_before) in [("repository", false), ("linked", true)] {
+        let tree = home.join(tree);
+        write_suite(&tree, "sum 500");
+        let git = |args: &[&str]| {
+            let mut git = Command::new("git");
+            git.arg("-C").arg(&tree).args(["-c", "user.name=x", "-c", "user.email=x@y"]).args(args);
+            git.env("CARGO", home.join("cargo")).env("CARGO_LOG", home.join("log"));
+            git.env("HOME_OF_TEST", home).env_remove("CARGO_TARGET_DIR");
+            remove_repository(&mut git);
+            let output = git.output().unwrap();
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{args:?}: {stderr}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        match adds_before {
+            true => {
+                git(&["add", "package/suite"]);
+                git(&commit);
+            }
+            false => {
+                git(&[&commit[..], &["--all"]].concat());
+            }
+        }
+        let changed = git(&["diff", "--name-only", "HEAD~1", "HEAD"]);
+        assert_eq!(changed, "package/suite\n", "{}", tree.display());
+        assert_eq!(git(&["status", "--porcelain", "--untracked-files=no"]), "");
+    }
+}
+
+/// Git finds the repository by the current directory, as it does for the checkout of the base.
+#[test]
+fn git_directory_of_users_is_ignored() {
+    let Some(package) = Package::new() else { return };
+    let command = package.command(&["--base", "HEAD"]);
+    let ran = command.env("GIT_DIR", "/no/such/directory").run();
+    let gate = Gate::from_ran(ran).exits(1);
+    assert_eq!(outcomes(runs(&gate)), [("sum", 400.0, 500.0, Outcome::Regressed)]);
+    let repository = package.home.path().join("repository/.git");
+    let command = package.command(&["--base", "HEAD"]).directory(package.home.path());
+    let ran = command.env("GIT_DIR", repository).run();
+    Gate::from_ran(ran).refuses("GIT_DIR is ignored");
 }
 
 #[test]

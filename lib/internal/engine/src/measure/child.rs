@@ -36,6 +36,23 @@ pub use observed_run::{MIN_READ_LENGTH, read_settings};
 pub use run_failure::{ProgramExit, ProgramFault, RunFailure, RunStep};
 pub use session::{Probe, ProgramSession, SessionRound, probe};
 
+/// Variables of [`remove_repository`].
+const REPOSITORY_VARIABLES: [&str; 14] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_CONFIG",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_GRAFT_FILE",
+    "GIT_INDEX_FILE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_PREFIX",
+    "GIT_SHALLOW_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_INTERNAL_SUPER_PREFIX",
+];
 /// Interval at which interrupts are polled.
 const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Timeout for killed processes to exit, and for their last output to arrive.
@@ -359,8 +376,19 @@ pub(super) fn program_command(program: &Program) -> Command {
     command.args(&program.words()[1..]).stdin(Stdio::null());
     if let Some(directory) = program.directory() {
         command.current_dir(directory);
+        remove_repository(&mut command);
     }
     command
+}
+
+/// Removes the variables with which git passes a repository to hooks and aliases. In another directory,
+/// git would use this repository all the same, and write to the index of a commit in progress. These
+/// are the variables that `git rev-parse --local-env-vars` lists, without those of `git -c`: like git
+/// itself for submodules, a tool keeps the settings of the user.
+pub fn remove_repository(command: &mut Command) {
+    for name in REPOSITORY_VARIABLES {
+        command.env_remove(name);
+    }
 }
 
 #[allow(clippy::disallowed_methods, reason = "wall time of a run, and its limit")]
