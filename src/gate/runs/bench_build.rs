@@ -10,15 +10,18 @@
 //! become faster or slower. Therefore each function begins at a cache line ([`FUNCTION_ALIGNMENT`]).
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use cli::exit::{self, Error};
 use cli::file_io::TemporaryWorktree;
 use cli::interrupt;
 use cli::terminal;
+use engine::machine::os;
 use engine::measure::child::{self, ToolStderr};
 use engine::measure::scratch::ScratchDirectory;
 use engine::program::Program;
@@ -36,6 +39,8 @@ use super::target_flags::TargetFlags;
 const BASE_TARGET_NAME: &str = "osjitter-base";
 /// Directory of a changed Criterion, below the build products of each side.
 const OLD_CRITERION_NAME: &str = "osjitter-criterion";
+/// Interval at which a gate tries to lock the build products that another one has locked.
+const LOCK_INTERVAL: Duration = Duration::from_millis(100);
 /// Reason for the lock of a worktree.
 const WORKTREE_REASON: &str = "osjitter gate";
 /// Flag of rustc with which each function begins at a multiple of 64 bytes (2^6), the length of a cache
@@ -71,6 +76,8 @@ pub enum BuildError {
     NoCurrentDirectory(#[source] io::Error),
     #[error("invalid --bench {name:?}: expected the name of a target")]
     InvalidName { name: String },
+    #[error("cannot lock {}: {source}", .directory.display())]
+    NotLocked { directory: PathBuf, source: io::Error },
     #[error("cannot start cargo: {0}")]
     CargoNotStarted(#[source] io::Error),
     #[error("cargo cannot build {bench} of {version}: {status}")]
@@ -139,9 +146,9 @@ impl From<BuildError> for Error {
         let message = error.to_string();
         match error {
             BuildError::NoCurrentDirectory(_) | BuildError::Interrupted => Self::measure(message),
-            BuildError::NoScratch(source) | BuildError::NotCopied { source, .. } => {
-                Self::from_io(&source, message)
-            }
+            BuildError::NoScratch(source)
+            | BuildError::NotCopied { source, .. }
+            | BuildError::NotLocked { source, .. } => Self::from_io(&source, message),
             _ => Self::usage(message),
         }
     }
@@ -233,9 +240,13 @@ impl BenchBuild {
         programs: &mut Sides<Program>,
     ) -> Result<Sides<BuiltSide>, BuildError> {
         let here = std::env::current_dir().map_err(BuildError::NoCurrentDirectory)?;
-        let tree = self.base_tree(&here)?;
-        let (own_workspace, base_workspace) = (workspace(&here)?, workspace(&tree)?);
+        let own_workspace = workspace(&here)?;
         let own_target = own_workspace.target_directory.clone();
+        // From before the checkout, which must be newer than the products of other gates, until both
+        // executables are copied.
+        let _lock = self.lock(&own_target)?;
+        let tree = self.base_tree(&here)?;
+        let base_workspace = workspace(&tree)?;
         let own_criterion = self.old_criterion(&here, &own_target, Side::Candidate)?;
         // This has written a lock file if there was none.
         if self.checkout.is_some() {
@@ -273,6 +284,29 @@ impl BenchBuild {
                 products: products(&candidate.executable),
             },
         })
+    }
+
+    /// Locks the directory of the build products, in which gates of several bases build.
+    #[allow(clippy::disallowed_methods, reason = "the pause between two attempts")]
+    fn lock(&self, target: &Path) -> Result<File, BuildError> {
+        let not_locked = |source| BuildError::NotLocked { directory: target.to_owned(), source };
+        std::fs::create_dir_all(target).map_err(not_locked)?;
+        let mut is_announced = false;
+        loop {
+            if let Some(lock) = os::try_lock(target).map_err(not_locked)? {
+                return Ok(lock);
+            }
+            if interrupt::has_come() {
+                return Err(BuildError::Interrupted);
+            }
+            if !is_announced {
+                let note =
+                    format!("gate: waiting for the build of another gate in {}", target.display());
+                terminal::note(self.quiet, &note);
+                is_announced = true;
+            }
+            std::thread::sleep(LOCK_INTERVAL);
+        }
     }
 
     /// Checks that the sides are not one package, unless the user wants that, and that the build of one
@@ -319,7 +353,8 @@ impl BenchBuild {
     /// Returns the directory for the build products of the base, unless cargo's own is right.
     ///
     /// Two trees must not share one: cargo regards a file as built if it is older than the product,
-    /// even if the product is that of the other tree. A checkout is newer than all earlier products.
+    /// even if the product is that of the other tree. A checkout is newer than all earlier products,
+    /// since [`Self::lock`] keeps other gates from building.
     fn base_target(
         &self,
         own_workspace: &Workspace,

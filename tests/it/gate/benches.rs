@@ -1110,6 +1110,40 @@ fn interrupts_end_the_whole_build() {
     }
 }
 
+/// All bases are built in one directory, where cargo regards the products of a later build as those of
+/// an earlier checkout.
+#[cfg(target_os = "linux")]
+#[test]
+fn gates_wait_for_other_builds() {
+    let Some(package) = Package::new() else { return };
+    let home = package.home.path();
+    package.extend_cargo(
+        r#"if [ "$1" = bench ] && mkdir "$HOME_OF_TEST/building" 2>/dev/null; then
+    until [ -f "$HOME_OF_TEST/go" ]; do sleep 0.05; done
+fi
+"#,
+    );
+    let first = package.command(&["--base", "HEAD"]).start();
+    poll_until(|| home.join("building").exists().then_some(()));
+    let [mut second, mut interrupted] =
+        [(); 2].map(|()| package.command(&["--base", "HEAD"]).start());
+    for waiting in [&mut second, &mut interrupted] {
+        let line = waiting.says("waiting for the build of another gate");
+        assert!(line.contains("repository/package/target"), "{line}");
+    }
+    // Only the first gate has checked the base out.
+    assert_eq!(package.git(&["worktree", "list"]).lines().count(), 2);
+    interrupted.signal(Signal::TERM);
+    let ran = interrupted.ends_within(Duration::from_secs(120)).exits(4);
+    assert!(ran.stderr.contains("interrupted while the benchmark was built"), "{}", ran.stderr);
+    std::fs::write(home.join("go"), "").unwrap();
+    for gate in [first, second] {
+        let gate = Gate::from_ran(gate.ends_within(Duration::from_secs(300))).exits(1);
+        assert_eq!(outcomes(runs(&gate)), [("sum", 400.0, 500.0, Outcome::Regressed)]);
+    }
+    assert_eq!(package.log().lines().count(), 4);
+}
+
 /// Standard input of a hook is no terminal, although the tools find one.
 #[cfg(target_os = "linux")]
 #[test]

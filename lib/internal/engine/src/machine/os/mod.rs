@@ -240,29 +240,51 @@ pub fn lock(directory: &std::path::Path) -> std::io::Result<std::fs::File> {
     Ok(file)
 }
 
-/// Waits for the lock of a directory: a file that no other process can open, and that is deleted
-/// when it is closed.
+/// Locks a directory like [`lock`], without waiting. Returns `None` if another process has locked it.
+#[cfg(unix)]
+pub fn try_lock(directory: &std::path::Path) -> std::io::Result<Option<std::fs::File>> {
+    let file = std::fs::File::open(directory)?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        _ => Ok(Some(file)),
+    }
+}
+
+/// Waits for the lock of a directory.
 #[cfg(windows)]
 #[allow(clippy::disallowed_methods, reason = "nothing reports when a file can be opened")]
 pub fn lock(directory: &std::path::Path) -> std::io::Result<std::fs::File> {
+    loop {
+        if let Some(lock) = try_lock(directory)? {
+            return Ok(lock);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+/// Locks a directory: creates a file that no other process can open, and that is deleted when it is
+/// closed. Returns `None` if another process has locked the directory.
+#[cfg(windows)]
+pub fn try_lock(directory: &std::path::Path) -> std::io::Result<Option<std::fs::File>> {
     use std::os::windows::fs::OpenOptionsExt;
     const DELETE_ON_CLOSE: u32 = 0x0400_0000;
     const SHARING_VIOLATION: i32 = 32;
-    loop {
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create(true).share_mode(0).custom_flags(DELETE_ON_CLOSE);
-        match options.open(directory.join(".osjitter-lock")) {
-            Err(e) if e.raw_os_error() == Some(SHARING_VIOLATION) => {
-                std::thread::sleep(std::time::Duration::from_millis(10));
-            }
-            other => return other,
-        }
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).share_mode(0).custom_flags(DELETE_ON_CLOSE);
+    match options.open(directory.join(".osjitter-lock")) {
+        Err(e) if e.raw_os_error() == Some(SHARING_VIOLATION) => Ok(None),
+        other => other.map(Some),
     }
 }
 
 #[cfg(not(any(unix, windows)))]
 pub fn lock(directory: &std::path::Path) -> std::io::Result<std::fs::File> {
     std::fs::File::open(directory)
+}
+
+#[cfg(not(any(unix, windows)))]
+pub fn try_lock(directory: &std::path::Path) -> std::io::Result<Option<std::fs::File>> {
+    lock(directory).map(Some)
 }
 
 /// Parses a list of CPUs such as `0-3,8`.
