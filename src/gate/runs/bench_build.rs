@@ -10,6 +10,7 @@
 //! become faster or slower. Therefore each function begins at a cache line ([`FUNCTION_ALIGNMENT`]).
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -99,6 +100,16 @@ pub enum BuildError {
          gate in a directory where git finds the repository without it"
     )]
     IgnoredGitDirectory { revision: String, source: GitError },
+    #[error(
+        "--base {revision:?} has no directory {}: the package is new there, so there is nothing to compare \
+         it with", .directory.display()
+    )]
+    NewDirectory { revision: String, directory: PathBuf },
+    #[error(
+        "cargo builds other packages: {base} of --base {revision:?}, and {candidate} of the candidate; \
+         give a tree that has the package, or its directory there"
+    )]
+    OtherPackage { revision: String, base: PackageId, candidate: PackageId },
     #[error("git cannot update the submodules: {0}")]
     SubmodulesFailed(#[source] GitError),
     #[error("{version}: {source}")]
@@ -253,7 +264,7 @@ impl BenchBuild {
             lock_dependencies(&own_workspace, &base_workspace)?;
         }
         let target = self.base_target(&own_workspace, &tree, &base_workspace);
-        let base_target = target.clone().unwrap_or(base_workspace.target_directory);
+        let base_target = target.clone().unwrap_or_else(|| base_workspace.target_directory.clone());
         let base_criterion = self.old_criterion(&tree, &base_target, Side::Base)?;
         let candidate = self.build_tree(&here, None, own_criterion.as_deref(), Side::Candidate)?;
         let base =
@@ -266,10 +277,14 @@ impl BenchBuild {
                 Sides { base: path.clone(), candidate: repository.clone() }
             }
             None => Sides {
-                base: base_workspace.workspace_root,
-                candidate: own_workspace.workspace_root,
+                base: base_workspace.workspace_root.clone(),
+                candidate: own_workspace.workspace_root.clone(),
             },
         };
+        self.check_same_package(Sides {
+            base: base_workspace.package_id(&base.package, &trees.base),
+            candidate: own_workspace.package_id(&candidate.package, &trees.candidate),
+        })?;
         Ok(Sides {
             base: BuiltSide {
                 executable: self.built(Side::Base),
@@ -333,6 +348,17 @@ impl BenchBuild {
         }
     }
 
+    /// Checks that the sides are versions of one package, which can have been renamed or moved: cargo
+    /// finds a package above the directory, and builds its benchmark of the same name, if a tree has none
+    /// there.
+    fn check_same_package(&self, packages: Sides<PackageId>) -> Result<(), BuildError> {
+        let Sides { base, candidate } = packages;
+        if base.name == candidate.name || base.place == candidate.place {
+            return Ok(());
+        }
+        Err(BuildError::OtherPackage { revision: self.base.clone(), base, candidate })
+    }
+
     /// Returns the directory of the base that corresponds to `here`.
     fn base_tree(&mut self, here: &Path) -> Result<PathBuf, BuildError> {
         let directory = here.join(&self.base);
@@ -346,6 +372,10 @@ impl BenchBuild {
         }
         let checkout = Checkout::new(here, &self.base, &self.scratch.path().join("tree"))?;
         let tree = checkout.directory(here)?;
+        if !tree.is_dir() {
+            let directory = tree.strip_prefix(&checkout.path).unwrap_or(&tree).to_owned();
+            return Err(BuildError::NewDirectory { revision: self.base.clone(), directory });
+        }
         self.checkout = Some(checkout);
         Ok(tree)
     }
@@ -361,7 +391,7 @@ impl BenchBuild {
         tree: &Path,
         base_workspace: &Workspace,
     ) -> Option<PathBuf> {
-        let Workspace { workspace_root, target_directory } = own_workspace;
+        let Workspace { workspace_root, target_directory, .. } = own_workspace;
         if self.checkout.is_none() {
             let is_shared = base_workspace.target_directory == *target_directory;
             return is_shared.then(|| tree.join("target"));
@@ -522,6 +552,47 @@ fn lock_dependencies(candidate: &Workspace, checkout: &Workspace) -> Result<(), 
 struct Workspace {
     workspace_root: PathBuf,
     target_directory: PathBuf,
+    packages: Vec<Package>,
+}
+
+/// A package of a workspace.
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    manifest_path: PathBuf,
+}
+
+/// The name of a package, and its directory in the tree.
+#[derive(Debug)]
+pub struct PackageId {
+    name: String,
+    place: PathBuf,
+}
+
+impl fmt::Display for PackageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place.as_os_str().is_empty() {
+            true => write!(f, "{} in the top directory", self.name),
+            false => write!(f, "{} in {}", self.name, self.place.display()),
+        }
+    }
+}
+
+impl Workspace {
+    /// Returns the id of the package in a directory of a tree.
+    fn package_id(&self, directory: &Path, tree: &Path) -> PackageId {
+        let mut packages = self.packages.iter();
+        let found = packages.find(|package| package.manifest_path.parent() == Some(directory));
+        let name = found.map_or_else(String::new, |package| package.name.clone());
+        let (directory, tree) = (canonical(directory), canonical(tree));
+        let place = directory.strip_prefix(&tree).unwrap_or(&directory).to_owned();
+        PackageId { name, place }
+    }
+}
+
+/// Returns a path without links; as it is if this is not possible.
+fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// Returns the workspace of a tree.

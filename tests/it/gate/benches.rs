@@ -1110,6 +1110,58 @@ fn interrupts_end_the_whole_build() {
     }
 }
 
+/// Cargo finds a package above a directory that has none.
+#[test]
+fn packages_without_base_are_refused() {
+    let Some(package) = Package::new() else { return };
+    let repository = package.home.path().join("repository");
+    // Each directory with a benchmark is a package of the workspace, named by the file `name`.
+    package.extend_cargo(
+        r#"if [ "$1" = metadata ]; then
+    root=$PWD
+    until [ -f "$root/root" ]; do root=${root%/*}; done
+    for suite in "$root/suite" "$root"/*/suite; do
+        directory=${suite%/suite}
+        [ -f "$suite" ] || continue
+        name=$(cat "$directory/name" 2>/dev/null || echo "${directory##*/}")
+        packages="$packages${packages:+,}{\"name\":\"$name\",\"manifest_path\":\"$directory/Cargo.toml\"}"
+    done
+    echo "{\"target_directory\":\"$root/target\",\"workspace_root\":\"$root\",\"packages\":[$packages]}"
+    exit
+fi
+"#,
+    );
+    std::fs::write(repository.join("root"), "").unwrap();
+    std::fs::write(repository.join("name"), "tiny").unwrap();
+    package.write_suite("repository", "sum 400");
+    std::fs::create_dir(repository.join("member")).unwrap();
+    std::fs::write(repository.join("member/README.md"), "planned").unwrap();
+    package.commit();
+    package.write_suite("repository/member", "sum 4000");
+    std::fs::create_dir(repository.join("new")).unwrap();
+    package.write_suite("repository/new", "sum 4000");
+    let in_directory = |directory: &str, base: &str| {
+        let command = package.command(&["--base", base]).directory(&repository.join(directory));
+        Gate::from_ran(command.run())
+    };
+    in_directory("new", "HEAD").refuses("--base \"HEAD\" has no directory new: the package is new");
+    let other = "cargo builds other packages: tiny in the top directory of --base";
+    in_directory("member", "HEAD").refuses(other);
+    let clone = package.home.path().join("clone");
+    package.git(&["clone", "--quiet", ".", clone.to_str().unwrap()]);
+    in_directory("member", clone.to_str().unwrap()).refuses(other);
+    // A package that was renamed or moved is compared.
+    package.write_suite("repository/package", "sum 600");
+    std::fs::write(repository.join("package/name"), "renamed").unwrap();
+    let gate = in_directory("package", "HEAD").exits(1);
+    assert_eq!(outcomes(runs(&gate)), [("sum", 500.0, 600.0, Outcome::Regressed)]);
+    std::fs::remove_file(repository.join("package/name")).unwrap();
+    std::fs::write(repository.join("member/name"), "package").unwrap();
+    let old = clone.join("package");
+    let gate = in_directory("member", old.to_str().unwrap()).exits(1);
+    assert_eq!(outcomes(runs(&gate)), [("sum", 500.0, 4000.0, Outcome::Regressed)]);
+}
+
 /// All bases are built in one directory, where cargo regards the products of a later build as those of
 /// an earlier checkout.
 #[cfg(target_os = "linux")]
