@@ -68,6 +68,7 @@ impl RecordedSuite {
             left_over: Default::default(),
             left_over_by_pair: Default::default(),
             left_out: Default::default(),
+            late_benches: Default::default(),
             hanging: None,
             result: Ok(()),
         };

@@ -393,7 +393,7 @@ impl RunComparison {
         let is_last = plan.is_screen || pairs == plan.last_look();
         let mut metrics = looks.metrics(&runs.values, is_last);
         gate.verdict.warnings.extend(plan.steadier_metric(&runs.values, &metrics));
-        for mut bench in plan.remove_zeros(&mut metrics) {
+        for mut bench in plan.remove_zeros(&mut metrics).into_iter().chain(runs.unjudged_late()) {
             bench.allowed = self.allows_unjudged(&bench.name);
             unjudged.push(bench);
         }

@@ -140,6 +140,8 @@ pub struct CollectedRuns {
     pub left_over_by_pair: PairedCounts,
     /// Pairs without values, because a setting was changed during them.
     pub left_out: LeftOutPairs,
+    /// Names of benchmarks that the first runs did not have.
+    pub late_benches: BTreeSet<String>,
     /// The last run, if the deadline ended it and it seems to hang.
     pub hanging: Option<HangingRun>,
     /// Why the runs ended before `next_metrics` ended them, if they did.
@@ -460,6 +462,7 @@ impl Programs {
             left_over: LeftOverProcesses::default(),
             left_over_by_pair: PairedCounts::default(),
             left_out: LeftOutPairs::default(),
+            late_benches: BTreeSet::new(),
             hanging: None,
             result: Ok(()),
         };
@@ -468,6 +471,8 @@ impl Programs {
         let mut half_pair: Sides<Option<HalfPair>> = Sides::default();
         let mut is_new_pair = true;
         let mut longest_runs = first_runs.last.as_ref().map(|run| run.wall);
+        let names = |run: &RunValues| metric::bench_metric_names(&self.wanted, run);
+        let first_names: HashSet<String> = first_runs.last.iter().flat_map(names).collect();
         let stop_delay = StopDelay::begin();
         for PairTurn { pair, slot, side } in pair_turns(self.seed) {
             stop_delay.stop_if_requested();
@@ -486,7 +491,12 @@ impl Programs {
             }
             progress.show(&self.names[side], pair);
             let run = self.run(side, &selected, limit, stop);
-            let run = run.inspect(|run| runs.count(run.left_over));
+            if let Ok(run) = &run {
+                runs.count(run.left_over);
+                let late =
+                    names(&run.values).into_iter().filter(|name| !first_names.contains(name));
+                runs.late_benches.extend(late);
+            }
             let longest = longest_runs[side];
             let wall = run.as_ref().map_or(Duration::ZERO, |run| run.values.wall);
             let left_over = run.as_ref().map_or(0, |run| run.values.killed_processes());
@@ -614,6 +624,18 @@ fn changed_setting(pair: &Sides<HalfPair>) -> Option<(Side, Change)> {
 }
 
 impl CollectedRuns {
+    /// Returns the benchmarks that are not judged because the first runs did not have them.
+    pub fn unjudged_late(&self) -> impl Iterator<Item = UnjudgedBench> {
+        self.late_benches.iter().map(|name| UnjudgedBench {
+            name: name.clone(),
+            reason: UnjudgedReason::Late,
+            side: None,
+            numbers: Vec::new(),
+            message: None,
+            allowed: false,
+        })
+    }
+
     /// Returns the reason why an outcome is doubtful, if it is: a run that hangs is in no value, and work
     /// that a side leaves to processes is missing from its values.
     pub fn doubt(&self, outcome: Outcome) -> Option<Reason> {

@@ -832,6 +832,31 @@ fn missing_bench_keeps_earlier_pairs() {
     assert_eq!((found.pairs, found.reason), (4, Some(Reason::NotMeasured)));
 }
 
+#[test]
+fn late_benches_prevent_passing() {
+    // Each side counts its runs; the first one is dropped, and shows the benchmarks.
+    let script = |side: &str, late_ns: u64| {
+        format!(
+            r#"n=$(cat "$HOME_OF_TEST/{side}-runs" 2>/dev/null || echo 0)
+            echo $((n + 1)) >"$HOME_OF_TEST/{side}-runs"
+            echo "test a ... bench: 1000 ns/iter (+/- 3)"
+            [ $n -lt 2 ] || echo "test late ... bench: {late_ns} ns/iter (+/- 3)""#
+        )
+    };
+    for (allowed, outcome) in
+        [(&[][..], Outcome::Inconclusive), (&["--allow-unjudged", "late"], Outcome::Pass)]
+    {
+        let pair = ScriptPair::new(&script("a", 1000), &script("b", 9000));
+        let gate = pair.gate(&[&["--metric", "libtest"], allowed].concat()).exits(0);
+        assert_eq!(outcomes(runs(&gate)), [("a", 1000.0, 1000.0, Outcome::Pass)]);
+        assert_eq!(unjudged(&gate), ["late: the first runs did not have it"]);
+        assert_eq!(gate.verdict().verdict, outcome);
+        let is_late = gate.verdict().reason == Some(Reason::NotJudged);
+        assert_eq!(is_late, allowed.is_empty());
+        assert!(gate.ran.stdout.contains("the first runs did not have it"), "{}", gate.ran.stdout);
+    }
+}
+
 /// A cargo that copies the script `suite` of the package as the executable of its benchmark. Like
 /// cargo, it also finds a package above the current directory.
 const CARGO: &str = r#"#!/bin/sh

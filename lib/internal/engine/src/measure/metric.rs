@@ -212,6 +212,17 @@ pub fn resolve_metrics(
     Ok(ResolvedRun { metrics, ..resolved })
 }
 
+/// Returns the names of the chosen numbers of all benchmarks of a run, whether or not they can be judged.
+pub fn bench_metric_names(specs: &[MetricSpec], run: &RunValues) -> Vec<String> {
+    let mut names = Vec::new();
+    for bench in &run.benches {
+        let ResolvedRun { metrics, unjudged } = bench_metrics(specs, bench);
+        names.extend(metrics.into_iter().map(|metric| metric.name));
+        names.extend(unjudged.into_iter().map(|number| number.name));
+    }
+    names
+}
+
 /// Returns the chosen numbers of a benchmark as metrics. It is not judged if it has none of them.
 fn bench_metrics(specs: &[MetricSpec], bench: &BenchResult) -> ResolvedRun {
     let mut resolved = ResolvedRun::default();

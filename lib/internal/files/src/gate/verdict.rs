@@ -448,6 +448,8 @@ pub enum UnjudgedReason {
     OtherUnit,
     /// Its median is zero, which is below what the harness can resolve.
     Zero,
+    /// The first runs did not have it, and a later one had it.
+    Late,
 }
 
 impl fmt::Display for UnjudgedReason {
@@ -461,6 +463,7 @@ impl fmt::Display for UnjudgedReason {
             Self::InvalidNumber => "its number is negative or not finite",
             Self::OtherUnit => "the sides have different units",
             Self::Zero => "its median is zero",
+            Self::Late => "the first runs did not have it",
         })
     }
 }
