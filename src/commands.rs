@@ -113,23 +113,8 @@ mod tests {
 
     /// Flags that mean something else in each command that has them.
     const FLAGS_OF_COMMANDS: [&str; 17] = [
-        "command",
-        "cpu",
-        "duration",
-        "force",
-        "host",
-        "label",
-        "list",
-        "max-pairs",
-        "max-time",
-        "out",
-        "period",
-        "quiet",
-        "round-time",
-        "runtime",
-        "seed",
-        "subject",
-        "ticks",
+        "command", "cpu", "duration", "force", "host", "label", "list", "max-pairs", "max-time",
+        "out", "period", "quiet", "round-time", "runtime", "seed", "subject", "ticks",
     ];
 
     /// Collects the help of each flag, by its name and the name of its value.

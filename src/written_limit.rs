@@ -257,14 +257,8 @@ mod tests {
         }
         assert_eq!(parse("missed=0.1%"), None);
         for text in [
-            "missed<0",
-            "missed<1",
-            "missed<2",
-            "missed<100%",
-            "missed<-1e-4",
-            "missed<1ms",
-            "missed<nan",
-            "missed<",
+            "missed<0", "missed<1", "missed<2", "missed<100%", "missed<-1e-4", "missed<1ms",
+            "missed<nan", "missed<",
         ] {
             let error = parse(text).unwrap().unwrap_err().to_string();
             let expected =

@@ -569,15 +569,8 @@ fn numa_balancing(facts: &MachineFacts) -> Reading<Assessment> {
 fn boot(facts: &MachineFacts) -> Reading<Assessment> {
     /// Options that no other item reports.
     const PREFIXES: [&str; 9] = [
-        "idle=",
-        "nohz=",
-        "highres=",
-        "clocksource=",
-        "tsc=",
-        "processor.max_cstate=",
-        "intel_idle.max_cstate=",
-        "skew_tick=",
-        "threadirqs",
+        "idle=", "nohz=", "highres=", "clocksource=", "tsc=", "processor.max_cstate=",
+        "intel_idle.max_cstate=", "skew_tick=", "threadirqs",
     ];
     let options = facts.boot_options.as_ref()?.split_whitespace();
     let has_prefix = |option: &&str| PREFIXES.iter().any(|prefix| option.starts_with(prefix));

@@ -193,14 +193,8 @@ fn good_settings_are_fine() {
         ("proc/self/cgroup", "0::/\n"),
     ]);
     for key in [
-        "preemption",
-        "rtprio",
-        "memlock",
-        "rt-throttling",
-        "isolated",
-        "nohz-full",
-        "clock-source",
-        "quota",
+        "preemption", "rtprio", "memlock", "rt-throttling", "isolated", "nohz-full",
+        "clock-source", "quota",
     ] {
         assert_eq!(machine.item(key).weight, Weight::Fine, "{key}");
     }

@@ -182,9 +182,7 @@ fn build_families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
             state.stretches as f64,
         ),
         counter(
-            "osjitter_probes_ended",
-            "Probes that ended by an error.",
-            state.probes_ended as f64,
+            "osjitter_probes_ended", "Probes that ended by an error.", state.probes_ended as f64,
         ),
     ]);
     if let Some(flights) = &state.flights {
@@ -209,8 +207,7 @@ fn build_families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
     }
     families.extend([
         counter(
-            "osjitter_intervals_closed",
-            "Intervals that have ended.",
+            "osjitter_intervals_closed", "Intervals that have ended.",
             state.intervals_closed as f64,
         ),
         counter(

@@ -527,9 +527,7 @@ mod tests {
         let other = home.path().join("2026-11-21/other.20261121T235500Z.bins.csv");
         std::fs::write(&other, "").unwrap();
         for start in [
-            "2026-11-20T23:00:00.0Z",
-            "2026-11-21T23:00:00.0Z",
-            "2026-11-22T00:00:00.0Z",
+            "2026-11-20T23:00:00.0Z", "2026-11-21T23:00:00.0Z", "2026-11-22T00:00:00.0Z",
             "2026-11-22T01:00:00.0Z",
         ] {
             assert_eq!(write_and_remove(&mut log, start), Vec::<String>::new());
@@ -722,10 +720,7 @@ mod tests {
         let hours =
             |n: u64| std::time::SystemTime::now() - std::time::Duration::from_secs(n * 3600 + 60);
         let names = [
-            ".osjitter-a.tmp",
-            ".osjitter-b.tmp",
-            ".osjitter-c",
-            "d.tmp",
+            ".osjitter-a.tmp", ".osjitter-b.tmp", ".osjitter-c", "d.tmp",
             "host.20261121T235500Z.bins.csv",
         ];
         for (name, at) in names.iter().zip([hours(1), hours(0), hours(2), hours(2), hours(2)]) {

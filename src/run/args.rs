@@ -19,25 +19,8 @@ use render::report::table::TableArgs;
 
 /// The flags for which a plan has keys.
 pub const PLAN_FLAGS: [&str; 20] = [
-    "period",
-    "ticks",
-    "duration",
-    "round-ticks",
-    "warmup",
-    "subject",
-    "command",
-    "name",
-    "meter",
-    "runtime",
-    "load",
-    "instances",
-    "each",
-    "cpus",
-    "cpu",
-    "sched",
-    "mlock",
-    "timer-slack",
-    "seed",
+    "period", "ticks", "duration", "round-ticks", "warmup", "subject", "command", "name", "meter",
+    "runtime", "load", "instances", "each", "cpus", "cpu", "sched", "mlock", "timer-slack", "seed",
     "no-samples",
 ];
 

@@ -268,10 +268,7 @@ mod tests {
         let plan = arguments.to_plan(&parse("p.toml", text).unwrap()).unwrap();
         let ids: Vec<&str> = plan.scenarios.iter().map(|s| s.id.as_str()).collect();
         let expected = [
-            "nanosleep@250us",
-            "spin@250us",
-            "nanosleep@1ms",
-            "spin@1ms",
+            "nanosleep@250us", "spin@250us", "nanosleep@1ms", "spin@1ms",
             "tokio-sleep@3ms/multi-thread:3",
         ];
         assert_eq!(ids, expected);

@@ -337,15 +337,8 @@ fn gate_plans_runs_for_a_change() {
     let gate = |more: &[&str]| {
         std::fs::write(home.path().join("n"), "7").unwrap();
         let sides = [
-            "gate",
-            "--base-cmd",
-            &program,
-            "--candidate-cmd",
-            &program,
-            "--metric",
-            "rate",
-            "--seed",
-            "5",
+            "gate", "--base-cmd", &program, "--candidate-cmd", &program, "--metric", "rate",
+            "--seed", "5",
         ];
         let args = [
             &sides[..],
@@ -393,12 +386,7 @@ fn gate_plans_runs_for_a_change() {
         assert!(refused.stderr.contains(says), "{more:?}: {}", refused.stderr);
     }
     let lateness = [
-        "gate",
-        "--a",
-        "nanosleep",
-        "--b",
-        "nanosleep",
-        "--calibration",
+        "gate", "--a", "nanosleep", "--b", "nanosleep", "--calibration",
         "osjitter-calibration.json",
     ];
     let refused = Osjitter::new(lateness).directory(home.path()).run().exits(2);
@@ -457,13 +445,7 @@ fn bad_programs_are_rejected() {
     let failing = "#!/bin/sh\nn=$(cat k 2>/dev/null || echo 0); n=$((n + 1)); echo $n >k\n[ $n -lt 61 ] || exit 7\n";
     std::fs::write(home.path().join("failing.sh"), failing).unwrap();
     let args = [
-        "--command",
-        "sh failing.sh",
-        "--metric",
-        "wall",
-        "--min-run-time",
-        "1ns",
-        "--max-time",
+        "--command", "sh failing.sh", "--metric", "wall", "--min-run-time", "1ns", "--max-time",
         "60s",
     ];
     let failed = calibrate(&args).directory(home.path()).run().exits(4);
@@ -481,17 +463,8 @@ fn gate_warns_of_tolerance_below_noise() {
     assert_eq!(made.stderr, "");
     let gate = |more: &[&str], period: &str| {
         let rounds = [
-            "--period",
-            period,
-            "--round-ticks",
-            "20",
-            "--warmup",
-            "3",
-            "--max-pairs",
-            "24",
-            "--force",
-            "--out",
-            "gate",
+            "--period", period, "--round-ticks", "20", "--warmup", "3", "--max-pairs", "24",
+            "--force", "--out", "gate",
         ];
         let sides = ["gate", "--a", "nanosleep", "--b", "nanosleep", "--floor", "1ns"];
         let args =

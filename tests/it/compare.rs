@@ -24,14 +24,8 @@ impl Home {
         // Twenty rounds are enough for an interval even if a busy machine stalls in some of them,
         // and a round is long enough that a stall leaves some of its ticks.
         let subjects = [
-            "--subject",
-            "os-interval",
-            "--subject",
-            "nanosleep",
-            "--ticks",
-            "2000",
-            "--round-ticks",
-            "100",
+            "--subject", "os-interval", "--subject", "nanosleep", "--ticks", "2000",
+            "--round-ticks", "100",
         ];
         let _ = Osjitter::new(["run"])
             .args(subjects)
@@ -256,14 +250,8 @@ fn different_conditions_are_rejected() {
     });
     let says = home.compare(&["one", "elsewhere"]).exits(2).stderr;
     for part in [
-        "CPU model:",
-        "against Abacus",
-        "kernel:",
-        "against 0.1",
-        "clock source:",
-        "CPUs online:",
-        "against 3",
-        "--force",
+        "CPU model:", "against Abacus", "kernel:", "against 0.1", "clock source:", "CPUs online:",
+        "against 3", "--force",
     ] {
         assert!(says.contains(part), "{part}: {says}");
     }

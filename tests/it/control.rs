@@ -138,15 +138,9 @@ fn report() -> Value {
 }
 
 const REPORT_TEXTS: [&str; 9] = [
-    "/subjects/0/name",
-    "/subjects/0/runtime",
-    "/subjects/0/load",
-    "/subjects/1/status/reason",
-    "/plan/scenarios/0/command/0",
-    "/plan/scenarios/0/command/1",
-    "/warnings/0/code",
-    "/warnings/0/message",
-    "/warnings/0/hint",
+    "/subjects/0/name", "/subjects/0/runtime", "/subjects/0/load", "/subjects/1/status/reason",
+    "/plan/scenarios/0/command/0", "/plan/scenarios/0/command/1", "/warnings/0/code",
+    "/warnings/0/message", "/warnings/0/hint",
 ];
 const ORIGIN_TEXTS: [&str; 5] =
     ["/started_utc", "/host/cpu_model", "/host/kernel", "/tool/name", "/tool/version"];
@@ -188,11 +182,10 @@ fn verdict_output_is_safe() {
     let comparison = "/comparisons/0";
     let places =
         ["a", "b", "metrics/0/name", "metrics/1/name"].map(|place| format!("{comparison}/{place}"));
-    let places = places.iter().map(String::as_str).chain([
-        "/failure",
-        "/warnings/0/message",
-        "/warnings/0/hint",
-    ]);
+    let places = places
+        .iter()
+        .map(String::as_str)
+        .chain(["/failure", "/warnings/0/message", "/warnings/0/hint"]);
     home.assert_file_is_safe(sides, &places.collect::<Vec<_>>(), NONE);
     let limits = ["/limits/0/subject", "/limits/0/path", "/limits/0/unit"];
     home.assert_file_is_safe(read("fuzz/corpus/verdict/limits.json"), &limits, NONE);
@@ -247,15 +240,8 @@ fn baseline_and_program_verdicts_are_safe() {
 
     let names = ["--base-name", &evil_text(2), "--candidate-name", &evil_text(3)];
     let runs = [
-        "gate",
-        "--base-cmd",
-        "true",
-        "--candidate-cmd",
-        "true",
-        "--metric",
-        "wall",
-        "--min-run-time",
-        "0us",
+        "gate", "--base-cmd", "true", "--candidate-cmd", "true", "--metric", "wall",
+        "--min-run-time", "0us",
     ];
     let wall = ["--tolerance", "wall=9000%", "--max-pairs", "24", "--force", "--out", &out];
     assert_safe_output(&wide_command(&[&runs[..], &wall, &names].concat()).run().exits(0), [2, 3]);
@@ -334,13 +320,8 @@ fn bench_output_is_safe() {
         (
             "timeout",
             &[
-                "/host/clock_source",
-                "/host/versions/tokio",
-                "/clocks/0/name",
-                "/clocks/0/source",
-                "/workloads/0/name",
-                "/workloads/0/runtime",
-                "/workloads/0/results/0/variant",
+                "/host/clock_source", "/host/versions/tokio", "/clocks/0/name", "/clocks/0/source",
+                "/workloads/0/name", "/workloads/0/runtime", "/workloads/0/results/0/variant",
                 "/workloads/0/results/0/clock",
             ][..],
         ),

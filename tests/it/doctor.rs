@@ -68,15 +68,7 @@ fn proof_finds_only_effective_settings() {
         "scripted@100us/current-thread+mlock": { "lateness_ns": rounds(30_000), "cpu_ns_per_tick": 12_000 },
     });
     let proof = [
-        "--prove",
-        "--subject",
-        "scripted",
-        "--period",
-        "100us",
-        "--seed",
-        "7",
-        "--format",
-        "json",
+        "--prove", "--subject", "scripted", "--period", "100us", "--seed", "7", "--format", "json",
     ];
     let command =
         |time: &str| doctor(proof).args(["--max-time", time]).script(&script).out("checkup.json");

@@ -64,17 +64,8 @@ fn omissions_are_named_without_words() {
         format!("{} is left out: it exploded", failed.id),
     ];
     for format in [
-        "csv",
-        "hgrm",
-        "hlog",
-        "cyclictest-json",
-        "bmf",
-        "gab",
-        "openmetrics",
-        "bins",
-        "perfetto",
-        "svg",
-        "card",
+        "csv", "hgrm", "hlog", "cyclictest-json", "bmf", "gab", "openmetrics", "bins", "perfetto",
+        "svg", "card",
     ] {
         let lines: Vec<String> = show(&report, format).stderr.lines().map(str::to_owned).collect();
         assert_eq!(lines, expected, "{format}");

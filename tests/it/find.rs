@@ -233,17 +233,8 @@ fn report_shows_stored_search() {
 #[test]
 fn search_under_load_has_unloaded_control() {
     let search = [
-        "find",
-        "--subject",
-        "os-interval",
-        "--goal",
-        "p50=1s",
-        "--from",
-        "1ms",
-        "--to",
-        "2ms",
-        "--max-time",
-        "20s",
+        "find", "--subject", "os-interval", "--goal", "p50=1s", "--from", "1ms", "--to", "2ms",
+        "--max-time", "20s",
     ];
     let ran = Osjitter::new(search).args(["--load", "cpu:1"]).out("found").run().exits(0);
     let found = found_file(&ran);
@@ -362,15 +353,8 @@ fn lasting_change_ends_the_search() {
 #[test]
 fn search_respects_time_limit() {
     let subjects = [
-        "find",
-        "--subject",
-        "nanosleep",
-        "--subject",
-        "tokio-interval",
-        "--goal",
-        "cpu=20%",
-        "--from",
-        "50us",
+        "find", "--subject", "nanosleep", "--subject", "tokio-interval", "--goal", "cpu=20%",
+        "--from", "50us",
     ];
     let command = |time: &str| Osjitter::new(subjects).args(["--max-time", time]).out("found");
     let ran = run_long_enough(4, command, |_| true).exits(0);

@@ -9,13 +9,8 @@ use crate::osjitter::Osjitter;
 use crate::schema;
 
 const FIXTURES: [&str; 7] = [
-    "cyclictest.json",
-    "cyclictest-ns.json",
-    "cyclictest-no-bins.json",
-    "oslat.json",
-    "jitterdebugger.json",
-    "python.hlog",
-    "rtla-timerlat.txt",
+    "cyclictest.json", "cyclictest-ns.json", "cyclictest-no-bins.json", "oslat.json",
+    "jitterdebugger.json", "python.hlog", "rtla-timerlat.txt",
 ];
 
 fn fixture(name: &str) -> PathBuf {
@@ -253,14 +248,7 @@ fn every_import_exports_to_every_format() {
         report_output(&file, &["--format", "json", "--out", again.to_str().unwrap()]);
         let report = schema::valid(&std::fs::read_to_string(&again).unwrap(), "report.1");
         for format in [
-            "table",
-            "markdown",
-            "html",
-            "csv",
-            "hlog",
-            "cyclictest-json",
-            "bmf",
-            "gab",
+            "table", "markdown", "html", "csv", "hlog", "cyclictest-json", "bmf", "gab",
             "openmetrics",
         ] {
             let text = report_output(&file, &["--format", format]);
@@ -368,13 +356,7 @@ fn threads_without_a_period_are_partners() {
 #[test]
 fn warnings_advise_about_their_tool() {
     const TOOLS: [&str; 8] = [
-        "cyclictest",
-        "jitterdebugger",
-        "oslat",
-        "rtla",
-        "hwlatdetect",
-        "bpftrace",
-        "vegeta",
+        "cyclictest", "jitterdebugger", "oslat", "rtla", "hwlatdetect", "bpftrace", "vegeta",
         "xenomai",
     ];
     let mut with_advice = 0;

@@ -141,14 +141,8 @@ fn blocked_signals_keep_results() {
 fn stalled_reader_costs_no_results() {
     // The lines of the rounds do not fit in a pipe, of which nothing is read until the end.
     let script = json!({ "scripted": { "lateness_ns": [10_000] } });
-    let run = Osjitter::new(["run", "--subject", "scripted", "--format", "jsonl"]).args([
-        "--ticks",
-        "200k",
-        "--round-ticks",
-        "20",
-        "--warmup",
-        "3",
-    ]);
+    let run = Osjitter::new(["run", "--subject", "scripted", "--format", "jsonl"])
+        .args(["--ticks", "200k", "--round-ticks", "20", "--warmup", "3"]);
     let mut running = run.script(&script).out("run").start();
     running.says("200000 ticks: ");
     #[allow(clippy::disallowed_methods, reason = "the pipe fills in the meantime")]

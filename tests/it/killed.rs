@@ -67,19 +67,8 @@ fn killed_run_ends_stopped_loads() {
     let scene = Scene::new();
     let [one, two] = ["one", "two"].map(|name| scene.endless(name));
     let mut running = scene.start(&[
-        "run",
-        "--subject",
-        "nanosleep",
-        "--period",
-        "1ms",
-        "--duration",
-        "600s",
-        "--load",
-        "cpu:1",
-        "--load",
-        &one,
-        "--load",
-        &two,
+        "run", "--subject", "nanosleep", "--period", "1ms", "--duration", "600s", "--load",
+        "cpu:1", "--load", &one, "--load", &two,
     ]);
     // The loads take turns: most of them are stopped at any time.
     running.says("about");

@@ -28,14 +28,7 @@ fn script() -> Value {
 }
 
 const SCRIPTED: [&str; 9] = [
-    "--subject",
-    "scripted",
-    "--ticks",
-    "80",
-    "--round-ticks",
-    "10",
-    "--warmup",
-    "2",
+    "--subject", "scripted", "--ticks", "80", "--round-ticks", "10", "--warmup", "2",
     "--no-progress",
 ];
 
@@ -119,16 +112,8 @@ fn break_ends_every_kind_of_ticker() {
     for (name, more) in cases {
         // A nanosecond: any tick but a perfect one.
         let args = [
-            "--subject",
-            name,
-            "--period",
-            "1ms",
-            "--ticks",
-            "2000",
-            "--round-ticks",
-            "500",
-            "--break",
-            "1ns",
+            "--subject", name, "--period", "1ms", "--ticks", "2000", "--round-ticks", "500",
+            "--break", "1ns",
         ];
         let ran = run(&args).args(more).out("").run().exits(1);
         let (flight, report) = (flight(&ran), report(&ran));
@@ -198,13 +183,7 @@ mod commands {
     fn command_runs_during_measurement() {
         let directory = tempfile::tempdir().unwrap();
         let args = [
-            "--subject",
-            "os-interval",
-            "--period",
-            "1ms",
-            "--ticks",
-            "1500",
-            "--late-threshold",
+            "--subject", "os-interval", "--period", "1ms", "--ticks", "1500", "--late-threshold",
             "1ns",
         ];
         let command = ["--on-late", "sh -c 'echo x >> output'"];
@@ -362,15 +341,8 @@ fn late_tick_is_marked_or_rejected() {
 #[test]
 fn profiled_rounds_record_causes() {
     let args = [
-        "--subject",
-        "os-interval",
-        "--period",
-        "1ms",
-        "--ticks",
-        "60",
-        "--why",
-        "--late-threshold",
-        "1ns",
+        "--subject", "os-interval", "--period", "1ms", "--ticks", "60", "--why",
+        "--late-threshold", "1ns",
     ];
     // The latest tick may be in the very first round, before any profiled one.
     let profiled = (0..20).find_map(|_| {

@@ -85,15 +85,7 @@ fn run_on_terminal(more: &[&str], environment: &[(&str, &str)]) -> TerminalRun {
     });
     std::fs::write(&script, lateness.to_string()).unwrap();
     let mut args = vec![
-        "run",
-        "--subject",
-        "scripted",
-        "--subject",
-        "scripted-b",
-        "--ticks",
-        "60",
-        "--seed",
-        "1",
+        "run", "--subject", "scripted", "--subject", "scripted-b", "--ticks", "60", "--seed", "1",
     ];
     args.extend(["--round-ticks", "30", "--out", &out]);
     args.extend(more);

@@ -14,15 +14,8 @@ fn json(text: &str) -> Value {
 
 fn short_run(loads: &[&str]) -> Osjitter {
     let run = [
-        "run",
-        "--subject",
-        "nanosleep",
-        "--subject",
-        "tokio-interval",
-        "--period",
-        "1ms",
-        "--ticks",
-        "20",
+        "run", "--subject", "nanosleep", "--subject", "tokio-interval", "--period", "1ms",
+        "--ticks", "20",
     ];
     loads.iter().fold(Osjitter::new(run), |command, load| command.args(["--load", load])).out("")
 }
@@ -136,14 +129,7 @@ fn exited_load_fails_its_scenario() {
 
     let dies = "sh -c 'sleep 1; echo out of licences >&2; exit 3'";
     let run = [
-        "run",
-        "--subject",
-        "nanosleep",
-        "--period",
-        "1ms",
-        "--ticks",
-        "1500",
-        "--round-ticks",
+        "run", "--subject", "nanosleep", "--period", "1ms", "--ticks", "1500", "--round-ticks",
         "50",
     ];
     let ran = Osjitter::new(run).args(["--load", "none", "--load", dies]).out("").run().exits(4);

@@ -20,16 +20,8 @@ fn no_samples_bounds_the_kept_rounds() {
     let script = json!({ "scripted": { "lateness_ns": [14_000, 15_000, 900_000, 13_500, 14_250], "cpu_ns_per_tick": 9_000 } });
     let run = |options: &[&str]| {
         let args = [
-            "--subject",
-            "scripted",
-            "--ticks",
-            "6k",
-            "--round-ticks",
-            "5",
-            "--warmup",
-            "0",
-            "--seed",
-            "3",
+            "--subject", "scripted", "--ticks", "6k", "--round-ticks", "5", "--warmup", "0",
+            "--seed", "3",
         ];
         report(
             &Osjitter::new(["run"]).args(args).args(options).script(&script).out("").run().exits(0),
@@ -116,14 +108,7 @@ fn memory_without_samples_does_not_grow() {
         [("scripted", "100", 2_000, 6_000), ("spin", "250", 1_200, 800)]
     {
         let length = [
-            "--subject",
-            subject,
-            "--period",
-            "1us",
-            "--ticks",
-            "1G",
-            "--round-ticks",
-            round_ticks,
+            "--subject", subject, "--period", "1us", "--ticks", "1G", "--round-ticks", round_ticks,
         ];
         let mut run = StreamedRun::start(&[&length[..], &["--warmup", "0"]].concat());
         // After these rounds, the run keeps as many as it ever does.

@@ -10,13 +10,7 @@ const COUNTS: [&str; 6] = ["ticks", "delivered", "coalesced", "skipped", "missed
 
 fn measure(more: &[&str]) -> Ran {
     let run = Osjitter::new([
-        "run",
-        "--subject",
-        "nanosleep",
-        "--subject",
-        "tokio-interval-skip",
-        "--ticks",
-        "200",
+        "run", "--subject", "nanosleep", "--subject", "tokio-interval-skip", "--ticks", "200",
     ]);
     run.args(more).out("").run().exits(0)
 }

@@ -523,14 +523,7 @@ fn exceeded_budget_lengthens_periods() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
     let args = [
-        "monitor",
-        "--budget",
-        "0.001%",
-        "--interval",
-        "1s",
-        "--no-meters",
-        "--duration",
-        "5m",
+        "monitor", "--budget", "0.001%", "--interval", "1s", "--no-meters", "--duration", "5m",
         "--log",
     ];
     let mut running =

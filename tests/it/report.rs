@@ -13,13 +13,7 @@ fn report(file: &Path) -> Osjitter {
 
 fn run(more: &[&str]) -> Ran {
     let run = Osjitter::new([
-        "run",
-        "--subject",
-        "os-interval",
-        "--subject",
-        "nanosleep",
-        "--ticks",
-        "100",
+        "run", "--subject", "os-interval", "--subject", "nanosleep", "--ticks", "100",
     ]);
     run.args(more).out("").run().exits(0)
 }

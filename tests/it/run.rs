@@ -454,14 +454,7 @@ fn closed_stdout_is_not_an_error() {
     let out = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
         .args([
-            "run",
-            "--subject",
-            "nanosleep",
-            "--ticks",
-            "20",
-            "--format",
-            "json",
-            "--quiet",
+            "run", "--subject", "nanosleep", "--ticks", "20", "--format", "json", "--quiet",
             "--out",
         ])
         .arg(out.path())
@@ -532,16 +525,8 @@ fn thread_shortage_fails_only_one_subject() {
 fn busy_subjects_never_wait() {
     const TICKS: u64 = 400;
     let ran = run(&[
-        "--subject",
-        "busypoll-interval",
-        "--subject",
-        "tokio-busy*",
-        "--period",
-        "1ms",
-        "--ticks",
-        "400",
-        "--instances",
-        "2",
+        "--subject", "busypoll-interval", "--subject", "tokio-busy*", "--period", "1ms", "--ticks",
+        "400", "--instances", "2",
     ])
     .out("")
     .run();

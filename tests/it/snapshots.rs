@@ -104,13 +104,7 @@ fn a_verdict_on_limits() {
     let limits = ["--limit", "p50=1ms", "--limit", "p50=20us", "--limit", "missed=0.1%"];
     for format in ["table", "markdown", "junit"] {
         let gate = Osjitter::new([
-            "gate",
-            "--report",
-            REPORT,
-            "--subject",
-            "nanosleep",
-            "--format",
-            format,
+            "gate", "--report", REPORT, "--subject", "nanosleep", "--format", format,
         ]);
         let gate = gate.args(limits).env("COLUMNS", "80").out("").run().exits(1);
         // The duration of the judgement varies.

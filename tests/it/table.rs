@@ -306,15 +306,8 @@ fn every_width_shows_all_figures() {
 #[test]
 fn histogram_counts_every_tick() {
     let args = [
-        "run",
-        "--quiet",
-        "--histogram",
-        "--subject",
-        "os-interval",
-        "--subject",
-        "nanosleep",
-        "--ticks",
-        "300",
+        "run", "--quiet", "--histogram", "--subject", "os-interval", "--subject", "nanosleep",
+        "--ticks", "300",
     ];
     let run = Osjitter::new(args).env("COLUMNS", "72").out("").run().exits(0);
     let again = Osjitter::new([Path::new("report"), run.directory()])

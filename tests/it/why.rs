@@ -108,13 +108,7 @@ fn every_subject_is_profiled() {
 #[test]
 fn threads_and_instances_are_profiled() {
     let args = [
-        "--subject",
-        "os-interval",
-        "--runtime",
-        "multi-thread:2",
-        "--instances",
-        "3",
-        "--ticks",
+        "--subject", "os-interval", "--runtime", "multi-thread:2", "--instances", "3", "--ticks",
         "50",
     ];
     let why = single_diagnosis(&run(&args).args(["--why-threshold", "1us"]).out("").run().exits(0));
@@ -286,13 +280,7 @@ mod injected {
         assert_found(&[Class::Queue, Class::Quota], || {
             let _hog = hog();
             let args = [
-                "--subject",
-                "os-interval",
-                "--cpu",
-                "0",
-                "--ticks",
-                "1000",
-                "--why-threshold",
+                "--subject", "os-interval", "--cpu", "0", "--ticks", "1000", "--why-threshold",
                 "150us",
             ];
             let ran = run(&args).out("").run();
@@ -312,15 +300,8 @@ mod injected {
         assert_found(&[Class::Stopped], || {
             let out = tempfile::tempdir().expect("a temporary directory");
             let args = [
-                "run",
-                "--why",
-                "--subject",
-                "os-interval",
-                "--ticks",
-                "1000",
-                "--why-threshold",
-                "1ms",
-                "--quiet",
+                "run", "--why", "--subject", "os-interval", "--ticks", "1000", "--why-threshold",
+                "1ms", "--quiet",
             ];
             let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
             command
@@ -350,13 +331,7 @@ mod injected {
     fn timer_slack_assert_found() {
         assert_found(&[Class::Slack], || {
             let args = [
-                "--subject",
-                "tokio-sleep",
-                "--period",
-                "2ms",
-                "--ticks",
-                "300",
-                "--timer-slack",
+                "--subject", "tokio-sleep", "--period", "2ms", "--ticks", "300", "--timer-slack",
                 "10ms",
             ];
             let why = single_diagnosis(
@@ -377,14 +352,9 @@ mod injected {
             .expect("it is ours");
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]);
-        command.arg(env!("CARGO_BIN_EXE_osjitter")).args([
-            "run",
-            "--why",
-            "--subject",
-            "os-interval",
-            "--ticks",
-            "300",
-        ]);
+        command
+            .arg(env!("CARGO_BIN_EXE_osjitter"))
+            .args(["run", "--why", "--subject", "os-interval", "--ticks", "300"]);
         let Ok(ran) = command.arg("--out").arg(out.path()).output() else { return };
         let stderr = String::from_utf8_lossy(&ran.stderr);
         if stderr.contains("setpriv") || stderr.contains("Permission denied") {

@@ -10,25 +10,9 @@ use super::tools::Tools;
 
 /// Calls that a filter may deny. The calls without which no program starts are not among them.
 const CALLS: [&str; 19] = [
-    "clock",
-    "epoll_create",
-    "epoll_wait",
-    "eventfd",
-    "fallocate",
-    "flock",
-    "getaffinity",
-    "getattr",
-    "getrlimit",
-    "getrusage",
-    "io_uring",
-    "membarrier",
-    "mlock",
-    "perf_event_open",
-    "prctl",
-    "setaffinity",
-    "setattr",
-    "setscheduler",
-    "timerfd_create",
+    "clock", "epoll_create", "epoll_wait", "eventfd", "fallocate", "flock", "getaffinity",
+    "getattr", "getrlimit", "getrusage", "io_uring", "membarrier", "mlock", "perf_event_open",
+    "prctl", "setaffinity", "setattr", "setscheduler", "timerfd_create",
 ];
 
 /// Filters return one of these errors.
@@ -87,36 +71,15 @@ fn forbidden_samples_are_explained() {
 static SAMPLED_PROGRAM: Scene = command(
     "run-why-program",
     &[
-        "run",
-        "--why",
-        "--subject",
-        "spin",
-        "--command",
-        "{program}",
-        "--ticks",
-        "20",
-        "--period",
-        "1ms",
-        "--out",
-        "{home}/out",
+        "run", "--why", "--subject", "spin", "--command", "{program}", "--ticks", "20", "--period",
+        "1ms", "--out", "{home}/out",
     ],
 );
 static SAMPLED_MONITOR: Scene = command(
     "monitor-flight",
     &[
-        "monitor",
-        "--budget",
-        "400%",
-        "--interval",
-        "1s",
-        "--duration",
-        "1s",
-        "--log",
-        "{home}/out",
-        "--limit",
-        "max=1h",
-        "--flight",
-        "500ms",
+        "monitor", "--budget", "400%", "--interval", "1s", "--duration", "1s", "--log",
+        "{home}/out", "--limit", "max=1h", "--flight", "500ms",
     ],
 );
 

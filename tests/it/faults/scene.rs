@@ -57,18 +57,8 @@ impl SceneOutcome {
     /// Returns the files that are neither inputs nor expected results.
     pub fn leftover_files(&self) -> Vec<PathBuf> {
         const EXPECTED: [&str; 12] = [
-            "out",
-            "out.html",
-            "out.bins.csv",
-            "out.intervals.csv",
-            "osjitter.toml",
-            "logs",
-            "baseline.json",
-            "temporary",
-            "stdout",
-            "stderr",
-            "tally",
-            "program",
+            "out", "out.html", "out.bins.csv", "out.intervals.csv", "osjitter.toml", "logs",
+            "baseline.json", "temporary", "stdout", "stderr", "tally", "program",
         ];
         let (home, temporary, out) = (self.home(), self.home().join("temporary"), self.out());
         let unexpected = names(home).into_iter().filter(|name| !EXPECTED.contains(&name.as_str()));
@@ -302,19 +292,8 @@ pub static REDRAWN: Scene =
 pub static ROUND: Scene = Scene {
     name: "round",
     args: &[
-        "run",
-        "--seed",
-        "1",
-        "--ticks",
-        "50",
-        "--round-ticks",
-        "50",
-        "--period",
-        "1ms",
-        "--out",
-        "{home}/out",
-        "--subject",
-        "spin",
+        "run", "--seed", "1", "--ticks", "50", "--round-ticks", "50", "--period", "1ms", "--out",
+        "{home}/out", "--subject", "spin",
     ],
     subjects: &["spin"],
     has_earlier_files: false,
@@ -331,187 +310,52 @@ pub static LOADED: Scene = run!("loaded", ["spin"], "--load", "cpu:1");
 pub static PROGRAM: Scene =
     Scene { subjects: &["spin", "program"], ..run!("program", ["spin"], "--command", "{program}") };
 pub static GATE: Scene = other!(
-    "gate",
-    "gate",
-    "--quiet",
-    "--a",
-    "nanosleep",
-    "--b",
-    "os-interval",
-    "--period",
-    "200us",
-    "--round-ticks",
-    "20",
-    "--warmup",
-    "0",
-    "--max-pairs",
-    "24",
-    "--floor",
-    "100ms",
-    "--seed",
-    "1",
-    "--out",
-    "{home}/out"
+    "gate", "gate", "--quiet", "--a", "nanosleep", "--b", "os-interval", "--period", "200us",
+    "--round-ticks", "20", "--warmup", "0", "--max-pairs", "24", "--floor", "100ms", "--seed", "1",
+    "--out", "{home}/out"
 );
 pub static DUET: Scene = other!(
-    "duet",
-    "gate",
-    "--quiet",
-    "--duet",
-    "--a",
-    "nanosleep",
-    "--b",
-    "os-interval",
-    "--period",
-    "1ms",
-    "--round-ticks",
-    "20",
-    "--warmup",
-    "0",
-    "--max-pairs",
-    "24",
-    "--floor",
-    "100ms",
-    "--seed",
-    "1",
-    "--out",
-    "{home}/out"
+    "duet", "gate", "--quiet", "--duet", "--a", "nanosleep", "--b", "os-interval", "--period",
+    "1ms", "--round-ticks", "20", "--warmup", "0", "--max-pairs", "24", "--floor", "100ms",
+    "--seed", "1", "--out", "{home}/out"
 );
 pub static GATED: Scene = other!(
-    "gated",
-    "gate",
-    "--quiet",
-    "--base-cmd",
-    "{program}",
-    "--candidate-cmd",
-    "{program}",
-    "--period",
-    "1ms",
-    "--round-ticks",
-    "20",
-    "--warmup",
-    "0",
-    "--max-pairs",
-    "24",
-    "--floor",
-    "100ms",
-    "--seed",
-    "1",
-    "--out",
-    "{home}/out"
+    "gated", "gate", "--quiet", "--base-cmd", "{program}", "--candidate-cmd", "{program}",
+    "--period", "1ms", "--round-ticks", "20", "--warmup", "0", "--max-pairs", "24", "--floor",
+    "100ms", "--seed", "1", "--out", "{home}/out"
 );
 pub static STORE: Scene = other!(
-    "store",
-    "gate",
-    "baseline",
-    "add",
-    "{home}/baseline.json",
-    "--subject",
-    "nanosleep",
-    "--period",
-    "200us",
-    "--round-ticks",
-    "20",
-    "--warmup",
-    "0",
-    "--max-pairs",
-    "24",
-    "--floor",
-    "100ms",
-    // No stall of a busy machine hides that much.
-    "--tolerance",
-    "100000%",
-    "--seed",
-    "1"
+    "store", "gate", "baseline", "add", "{home}/baseline.json", "--subject", "nanosleep",
+    "--period", "200us", "--round-ticks", "20", "--warmup", "0", "--max-pairs", "24", "--floor",
+    "100ms", // No stall of a busy machine hides that much.
+    "--tolerance", "100000%", "--seed", "1"
 );
 pub static MONITOR: Scene = other!(
-    "monitor",
-    "monitor",
-    "--quiet",
-    "--budget",
-    "400%",
-    "--interval",
-    "1s",
-    "--duration",
-    "2s",
-    "--log",
-    "{home}/out",
-    "--period",
-    "10ms",
-    "--subject",
-    "os-interval",
-    "--subject",
+    "monitor", "monitor", "--quiet", "--budget", "400%", "--interval", "1s", "--duration", "2s",
+    "--log", "{home}/out", "--period", "10ms", "--subject", "os-interval", "--subject",
     "nanosleep"
 );
 pub static CLOCK_THREADS: Scene = other!(
-    "clock-threads",
-    "bench",
-    "clock",
-    "--quiet",
-    "--threads",
-    "3",
-    "--order-reads",
-    "1000",
-    "--drift",
-    "1ms",
-    "--load"
+    "clock-threads", "bench", "clock", "--quiet", "--threads", "3", "--order-reads", "1000",
+    "--drift", "1ms", "--load"
 );
 pub static CHANNEL: Scene = other!(
-    "channel",
-    "bench",
-    "timeout",
-    "--quiet",
-    "--variant",
-    "control",
-    "--workload",
-    "channel-multi-thread",
-    "--rounds",
-    "1",
-    "--round-time",
-    "1ms"
+    "channel", "bench", "timeout", "--quiet", "--variant", "control", "--workload",
+    "channel-multi-thread", "--rounds", "1", "--round-time", "1ms"
 );
 pub static DISPATCH: Scene =
     other!("dispatch", "bench", "dispatch", "--quiet", "--rounds", "1", "--round-time", "1ms");
 pub static CLOCKS: Scene = other!(
-    "clocks",
-    "bench",
-    "clock",
-    "--quiet",
-    "--threads",
-    "1",
-    "--order-reads",
-    "1000",
-    "--drift",
-    "1ms",
-    "--out",
-    "{home}/out"
+    "clocks", "bench", "clock", "--quiet", "--threads", "1", "--order-reads", "1000", "--drift",
+    "1ms", "--out", "{home}/out"
 );
 pub static PAGE: Scene = other!(
-    "page",
-    "report",
-    "--format",
-    "html",
-    "--out",
-    "{home}/out.html",
-    "{fixture}/cyclictest.json"
+    "page", "report", "--format", "html", "--out", "{home}/out.html", "{fixture}/cyclictest.json"
 );
 /// A monitor that serves metrics, with a single probe.
 pub static LISTENING: Scene = other!(
-    "listening",
-    "monitor",
-    "--quiet",
-    "--budget",
-    "400%",
-    "--interval",
-    "1s",
-    "--duration",
-    "1s",
-    "--log",
-    "{home}/out",
-    "--listen",
-    "127.0.0.1:0",
-    "--subject",
-    "nanosleep"
+    "listening", "monitor", "--quiet", "--budget", "400%", "--interval", "1s", "--duration", "1s",
+    "--log", "{home}/out", "--listen", "127.0.0.1:0", "--subject", "nanosleep"
 );
 /// A look at the meters of this user.
 pub static METERS: Scene = other!("meters", "top", "--once", "--window", "1s", "--format", "json");
@@ -539,33 +383,8 @@ pub static FLEET: Scene = Scene {
 
 impl Scene {
     pub const ALL: [&Self; 28] = [
-        &TIMERS,
-        &SPECIAL,
-        &WORKERS,
-        &CONTROL,
-        &PICTURES,
-        &AGAIN,
-        &REDRAWN,
-        &ROUND,
-        &SETTINGS,
-        &EACH,
-        &URGENT,
-        &WHY,
-        &LOADED,
-        &PROGRAM,
-        &GATE,
-        &DUET,
-        &GATED,
-        &STORE,
-        &MONITOR,
-        &CLOCKS,
-        &CLOCK_THREADS,
-        &CHANNEL,
-        &DISPATCH,
-        &PAGE,
-        &LISTENING,
-        &METERS,
-        &CONFIGURED,
-        &FLEET,
+        &TIMERS, &SPECIAL, &WORKERS, &CONTROL, &PICTURES, &AGAIN, &REDRAWN, &ROUND, &SETTINGS,
+        &EACH, &URGENT, &WHY, &LOADED, &PROGRAM, &GATE, &DUET, &GATED, &STORE, &MONITOR, &CLOCKS,
+        &CLOCK_THREADS, &CHANNEL, &DISPATCH, &PAGE, &LISTENING, &METERS, &CONFIGURED, &FLEET,
     ];
 }

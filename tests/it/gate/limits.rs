@@ -89,16 +89,8 @@ fn sarif_contains_broken_and_open_limits() {
     assert_eq!(again, gate.ran.stdout);
 
     let few = [
-        "--subject",
-        "nanosleep",
-        "--period",
-        "1ms",
-        "--ticks",
-        "90",
-        "--round-ticks",
-        "10",
-        "--format",
-        "sarif",
+        "--subject", "nanosleep", "--period", "1ms", "--ticks", "90", "--round-ticks", "10",
+        "--format", "sarif",
     ];
     let found = findings(&limits(&["p50=0ns"], &few).ran.stdout);
     assert!(
@@ -185,16 +177,8 @@ fn open_limit_suggests_ticks() {
     // Rounds alternate between 10 and 30 us.
     let script = serde_json::json!({"scripted": {"lateness_ns": [[10_000], [30_000]]}});
     let measured = [
-        "--limit",
-        "mean=21us",
-        "--subject",
-        "scripted",
-        "--period",
-        "1ms",
-        "--ticks",
-        "500",
-        "--round-ticks",
-        "25",
+        "--limit", "mean=21us", "--subject", "scripted", "--period", "1ms", "--ticks", "500",
+        "--round-ticks", "25",
     ];
     let gate = Gate::from_ran(super::gate(&measured).script(&script).run()).exits(0);
     let one_line = |gate: &Gate| gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");

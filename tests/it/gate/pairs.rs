@@ -371,13 +371,7 @@ fn side_without_ticks_fails() {
 #[test]
 fn subjects_are_paired() {
     let subjects = [
-        "--a",
-        "nanosleep",
-        "--b",
-        "nanosleep",
-        "--tolerance",
-        "p50=900%",
-        "--tolerance",
+        "--a", "nanosleep", "--b", "nanosleep", "--tolerance", "p50=900%", "--tolerance",
         "p90=900%",
     ];
     let gate = Gate::quick(&[&subjects[..], &["--format", "junit", "--seed", "7"]].concat());
@@ -426,13 +420,7 @@ fn bad_usage_is_rejected() {
         (both(&["--tolerance", "p90=50%"]), "not by p90"),
         (
             vec![
-                "--base-cmd",
-                "true",
-                "--candidate-cmd",
-                "true",
-                "--period",
-                "1ms",
-                "--period",
+                "--base-cmd", "true", "--candidate-cmd", "true", "--period", "1ms", "--period",
                 "2ms",
             ],
             "once",

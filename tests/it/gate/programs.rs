@@ -132,13 +132,7 @@ impl WatchedGate {
         let output = Command::new("sh")
             .args(["-c", &format!("{launcher} \"$0\" gate \"$@\""), env!("CARGO_BIN_EXE_osjitter")])
             .args([
-                "--base-cmd",
-                &command,
-                "--candidate-cmd",
-                &command,
-                "--floor",
-                "100ms",
-                "--out",
+                "--base-cmd", &command, "--candidate-cmd", &command, "--floor", "100ms", "--out",
             ])
             .arg(&out)
             .args(ROUNDS)

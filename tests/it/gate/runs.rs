@@ -308,13 +308,7 @@ fn samples_are_judged_by_percentiles() {
     let sides = ScriptPair::writing(&side(5_000_000), &side(9_000_000));
     for format in ["table", "markdown", "junit"] {
         let args = [
-            "--metric",
-            "latency",
-            "--metric",
-            "size",
-            "--metric",
-            "latency:p90",
-            "--format",
+            "--metric", "latency", "--metric", "size", "--metric", "latency:p90", "--format",
             format,
         ];
         let gate = sides.gate(&args).exits(1);
@@ -445,16 +439,8 @@ fn prepare_runs_before_each_run() {
     std::fs::write(sides.path("prepare"), "sleep 0.1; echo p >>\"$HOME_OF_TEST/order\"").unwrap();
     let prepare = sides.command("prepare");
     let args = [
-        "--metric",
-        "wall",
-        "--tolerance",
-        "wall=2000%",
-        "--warmup-runs",
-        "3",
-        "--prepare",
-        &prepare,
-        "--seed",
-        "1",
+        "--metric", "wall", "--tolerance", "wall=2000%", "--warmup-runs", "3", "--prepare",
+        &prepare, "--seed", "1",
     ];
     let gate = sides.gate(&args).exits(0);
     let found = runs(&gate);
@@ -656,14 +642,8 @@ fn program_output_is_bounded() {
                 env!("CARGO_BIN_EXE_osjitter"),
             ])
             .args([
-                "--base-cmd",
-                &command,
-                "--candidate-cmd",
-                &command,
-                "--metric",
-                "x",
-                "--min-run-time",
-                "0us",
+                "--base-cmd", &command, "--candidate-cmd", &command, "--metric", "x",
+                "--min-run-time", "0us",
             ])
             .args(PAIRS)
             .arg("--out")

@@ -190,15 +190,8 @@ mod tests {
     #[test]
     fn loads_parse_back() {
         for text in [
-            "none",
-            "cpu:2",
-            "memory:1",
-            "io:3",
-            "softirq:1",
-            "tasks:100x50us",
-            "stress-ng --vm 1 'a b'",
-            "ends-in\\ ",
-            "\u{202f}",
+            "none", "cpu:2", "memory:1", "io:3", "softirq:1", "tasks:100x50us",
+            "stress-ng --vm 1 'a b'", "ends-in\\ ", "\u{202f}",
         ] {
             assert_eq!(text.parse::<Load>().unwrap().to_string(), text);
         }

@@ -478,11 +478,7 @@ mod tests {
             );
         }
         for text in [
-            "sh -c './x && sleep 1'",
-            "./x '&&' y",
-            "./x --a=b",
-            "./x \"| y\" a=b",
-            r"./x \&",
+            "sh -c './x && sleep 1'", "./x '&&' y", "./x --a=b", "./x \"| y\" a=b", r"./x \&",
             "./x $5 '$y'",
         ] {
             assert!(Program::parse(text).is_ok(), "{text}");

@@ -290,12 +290,8 @@ mod tests {
     fn newer_means_later_version() {
         assert!(is_newer("osjitter.report/10", "osjitter.report/9"));
         for other in [
-            "osjitter.report/9",
-            "osjitter.report/8",
-            "osjitter.verdict/10",
-            "osjitter.report/x",
-            "10",
-            "",
+            "osjitter.report/9", "osjitter.report/8", "osjitter.verdict/10", "osjitter.report/x",
+            "10", "",
         ] {
             assert!(!is_newer(other, "osjitter.report/9"), "{other}");
         }

@@ -208,16 +208,9 @@ mod tests {
     fn numbers_follow_their_percentiles() {
         let distrusted = trust(Some("p99")).distrusted_keys(&summary(2));
         let expected = [
-            "missed",
-            "drift_ppb",
-            "elapsed_ns",
-            "lateness_ns.mean",
-            "lateness_ns.p99",
-            "lateness_ns.max",
-            "jitter_consecutive_ns.min",
-            "jitter_consecutive_ns.mean",
-            "jitter_consecutive_ns.p99",
-            "jitter_consecutive_ns.max",
+            "missed", "drift_ppb", "elapsed_ns", "lateness_ns.mean", "lateness_ns.p99",
+            "lateness_ns.max", "jitter_consecutive_ns.min", "jitter_consecutive_ns.mean",
+            "jitter_consecutive_ns.p99", "jitter_consecutive_ns.max",
         ];
         assert_eq!(distrusted, expected);
         assert_eq!(trust(None).distrusted_keys(&summary(2)), Vec::<String>::new());

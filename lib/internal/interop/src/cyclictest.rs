@@ -30,25 +30,9 @@ pub(super) const HINT: &str = "Run cyclictest with a larger -h, so that every va
 const OPTIONS: Options = Options {
     short: "a::A::b:c:d:D:F:h:H:i:l:MNo:p:mqrRsSt::uvx",
     long_with_value: &[
-        "breaktrace",
-        "clock",
-        "deepest-idle-state",
-        "distance",
-        "duration",
-        "fifo",
-        "histfile",
-        "histofall",
-        "histogram",
-        "interval",
-        "json",
-        "latency",
-        "loops",
-        "mainaffinity",
-        "oscope",
-        "policy",
-        "priority",
-        "spike",
-        "spike-nodes",
+        "breaktrace", "clock", "deepest-idle-state", "distance", "duration", "fifo", "histfile",
+        "histofall", "histogram", "interval", "json", "latency", "loops", "mainaffinity", "oscope",
+        "policy", "priority", "spike", "spike-nodes",
     ],
 };
 

@@ -288,17 +288,8 @@ mod tests {
             assert_eq!(format(text), Some(expected), "{text}");
         }
         for text in [
-            "",
-            "\n",
-            "hello",
-            "# nothing",
-            "# Histogram\n\ntext",
-            "1,2,3,text",
-            "7",
-            "0001 0002\n",
-            "1,2,3,4\n",
-            "[1, 2]",
-            "--",
+            "", "\n", "hello", "# nothing", "# Histogram\n\ntext", "1,2,3,text", "7",
+            "0001 0002\n", "1,2,3,4\n", "[1, 2]", "--",
         ] {
             assert_eq!(format(text), None, "{text}");
         }

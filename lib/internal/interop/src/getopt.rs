@@ -119,17 +119,9 @@ mod tests {
     #[test]
     fn all_spellings_are_found() {
         for line in [
-            "c -i 500",
-            "c -i500",
-            "c -qD1 -mi500",
-            "c -qmi 500",
-            "c --interval=500",
-            "c --interval 500",
-            "c --int 500 --d 7",
-            "c -i 9 -D -i -i 500",
-            "/a\\ b/c -a -i 500",
-            "dir/c with words -i 500",
-            "c -t4 -i 500 -- -i 7",
+            "c -i 500", "c -i500", "c -qD1 -mi500", "c -qmi 500", "c --interval=500",
+            "c --interval 500", "c --int 500 --d 7", "c -i 9 -D -i -i 500", "/a\\ b/c -a -i 500",
+            "dir/c with words -i 500", "c -t4 -i 500 -- -i 7",
         ] {
             assert_eq!(find(line), Found::Value("500".to_owned()), "{line}");
         }

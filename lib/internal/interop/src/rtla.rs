@@ -370,12 +370,8 @@ mod tests {
         assert_eq!(
             ids,
             [
-                "timerlat-irq/cpu-0",
-                "timerlat-thread/cpu-0",
-                "timerlat-user/cpu-0",
-                "timerlat-irq/cpu-12",
-                "timerlat-thread/cpu-12",
-                "timerlat-user/cpu-12"
+                "timerlat-irq/cpu-0", "timerlat-thread/cpu-0", "timerlat-user/cpu-0",
+                "timerlat-irq/cpu-12", "timerlat-thread/cpu-12", "timerlat-user/cpu-12"
             ]
         );
         assert_eq!(report.duration_ns, 12_000_000_000);

@@ -42,31 +42,15 @@ pub struct OutputDirectory {
 
 /// The pictures of a run.
 pub const RUN_PICTURES: [&str; 6] = [
-    "tradeoff.svg",
-    "percentiles.svg",
-    "over-time.svg",
-    "card.svg",
-    "histogram-*.svg",
-    "time-*.svg",
+    "tradeoff.svg", "percentiles.svg", "over-time.svg", "card.svg", "histogram-*.svg", "time-*.svg",
 ];
 
 /// The files of a measurement: of a run, a trace, a gate or a search.
 pub const RESULT_FILES: ResultNames = &{
     let [tradeoff, percentiles, over_time, card, histograms, times] = RUN_PICTURES;
     [
-        "report.json",
-        "verdict.json",
-        "find.json",
-        "find.svg",
-        "report.html",
-        "flight.json",
-        "timers.csv",
-        tradeoff,
-        percentiles,
-        over_time,
-        card,
-        histograms,
-        times,
+        "report.json", "verdict.json", "find.json", "find.svg", "report.html", "flight.json",
+        "timers.csv", tradeoff, percentiles, over_time, card, histograms, times,
     ]
 };
 

@@ -207,12 +207,10 @@ impl UsageSpan {
             window_ns: Some((counts as f64 / conversion.rate_hz() * 1e9).round() as u64),
             cpu_ns: cpu_ns.map(|ns| ns.saturating_sub(load_cpu_ns)),
             switches_voluntary: delta(
-                last.usage.switches_voluntary,
-                first.usage.switches_voluntary,
+                last.usage.switches_voluntary, first.usage.switches_voluntary,
             ),
             switches_involuntary: delta(
-                last.usage.switches_involuntary,
-                first.usage.switches_involuntary,
+                last.usage.switches_involuntary, first.usage.switches_involuntary,
             ),
         }
     }

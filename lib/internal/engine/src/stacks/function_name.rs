@@ -10,62 +10,22 @@ const MAX_NAME: usize = 160;
 /// Crates between the code of a program and its threads. They run the program's futures and start
 /// its threads.
 const RUNTIME_CRATES: [&str; 23] = [
-    "addr2line",
-    "alloc",
-    "async_executor",
-    "async_std",
-    "backtrace",
-    "compiler_builtins",
-    "core",
-    "futures",
-    "futures_channel",
-    "futures_core",
-    "futures_executor",
-    "futures_util",
-    "hashbrown",
-    "mio",
-    "osinterval",
-    "parking_lot",
-    "pin_project",
-    "rayon_core",
-    "smol",
-    "std",
-    "test",
-    "tickmeter",
-    "tokio",
+    "addr2line", "alloc", "async_executor", "async_std", "backtrace", "compiler_builtins", "core",
+    "futures", "futures_channel", "futures_core", "futures_executor", "futures_util", "hashbrown",
+    "mio", "osinterval", "parking_lot", "pin_project", "rayon_core", "smol", "std", "test",
+    "tickmeter", "tokio",
 ];
 /// Packages of Go that run goroutines.
 const RUNTIME_PACKAGES: [&str; 5] = ["runtime.", "runtime/", "internal/", "sync.", "reflect."];
 /// Functions of C that start a program or a thread, and those that are linked into every program.
 const RUNTIME_FUNCTIONS: [&str; 17] = [
-    "_start",
-    "__libc_start_main",
-    "__libc_start_call_main",
-    "start_thread",
-    "__clone",
-    "clone",
-    "clone3",
-    "__clone3",
-    "memcpy",
-    "memmove",
-    "memset",
-    "memcmp",
-    "malloc",
-    "free",
-    "realloc",
-    "calloc",
-    "rust_begin_unwind",
+    "_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "__clone", "clone",
+    "clone3", "__clone3", "memcpy", "memmove", "memset", "memcmp", "malloc", "free", "realloc",
+    "calloc", "rust_begin_unwind",
 ];
 /// Beginnings of the names of libraries of the system.
 const RUNTIME_LIBRARIES: [&str; 9] = [
-    "ld-linux",
-    "ld-musl",
-    "ld-2",
-    "libc.",
-    "libc-2",
-    "libm.",
-    "libpthread",
-    "libgcc_s",
+    "ld-linux", "ld-musl", "ld-2", "libc.", "libc-2", "libm.", "libpthread", "libgcc_s",
     "libstdc++",
 ];
 

@@ -23,29 +23,13 @@ pub enum Cells {
 /// The columns of both files, then those of the first and of the second file alone.
 pub const CELLS: [&[&str]; 3] = [
     &[
-        "host",
-        "subject",
-        "period_ns",
-        "runtime",
-        "labels",
-        "start",
-        "duration_ns",
-        "run_id",
+        "host", "subject", "period_ns", "runtime", "labels", "start", "duration_ns", "run_id",
         "schema_version",
     ],
     &["binning", "lower_ns", "upper_ns", "count"],
     &[
-        "ticks",
-        "delivered",
-        "coalesced",
-        "skipped",
-        "missed",
-        "early",
-        "max_ns",
-        "cpu_ns",
-        "steal_ns",
-        "run_queue_ns",
-        "throttled_ns",
+        "ticks", "delivered", "coalesced", "skipped", "missed", "early", "max_ns", "cpu_ns",
+        "steal_ns", "run_queue_ns", "throttled_ns",
     ],
 ];
 

@@ -176,12 +176,8 @@ mod tests {
     #[test]
     fn intervals_are_parsed() {
         for text in [
-            "0.5,2.0,3.000,HIST",
-            " 0.5,2,3,HIST\r",
-            "0.5, 2.0, 3.000, HIST ",
-            "0.5 2.0 3.000 HIST",
-            "5e-1,2.0,3.000,HIST,more",
-            "Tag=,0.5,2.0,3.000,HIST",
+            "0.5,2.0,3.000,HIST", " 0.5,2,3,HIST\r", "0.5, 2.0, 3.000, HIST ",
+            "0.5 2.0 3.000 HIST", "5e-1,2.0,3.000,HIST,more", "Tag=,0.5,2.0,3.000,HIST",
         ] {
             assert_eq!(Line::parse(text).unwrap(), interval(None), "{text}");
         }

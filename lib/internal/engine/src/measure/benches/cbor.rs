@@ -140,15 +140,7 @@ mod tests {
     #[test]
     fn malformed_data_is_rejected() {
         for hex in [
-            "",
-            "18",
-            "62c3",
-            "62c328",
-            "9b7fffffffffffffff00",
-            "a10101",
-            "1c",
-            "9f01ff",
-            "0000",
+            "", "18", "62c3", "62c328", "9b7fffffffffffffff00", "a10101", "1c", "9f01ff", "0000",
             "c000",
         ] {
             assert!(parse(&bytes(hex)).is_err(), "{hex}");

@@ -52,24 +52,9 @@ const VARIABLES: &[Flag] = &[
 const MEDIAN: &str = "median";
 /// Numbers that `--metric` can choose.
 const NUMBERS: &[&str] = &[
-    MEDIAN,
-    "fastest",
-    "mean",
-    "slowest",
-    "bytes/s",
-    "chars/s",
-    "items/s",
-    "Hz",
-    "max-alloc",
-    "alloc",
-    "dealloc",
-    "grow",
-    "shrink",
-    "max-alloc-bytes",
-    "alloc-bytes",
-    "dealloc-bytes",
-    "grow-bytes",
-    "shrink-bytes",
+    MEDIAN, "fastest", "mean", "slowest", "bytes/s", "chars/s", "items/s", "Hz", "max-alloc",
+    "alloc", "dealloc", "grow", "shrink", "max-alloc-bytes", "alloc-bytes", "dealloc-bytes",
+    "grow-bytes", "shrink-bytes",
 ];
 
 /// Numbers that count.

@@ -606,10 +606,7 @@ mod tests {
     #[test]
     fn other_lines_are_ignored() {
         for line in [
-            "BenchmarkA-8",
-            "BenchmarkA-8 started",
-            "Benchmarks take 10 s",
-            "ok  \tx\t1.2s",
+            "BenchmarkA-8", "BenchmarkA-8 started", "Benchmarks take 10 s", "ok  \tx\t1.2s",
             "10\t5 ns/op",
         ] {
             assert_numbers(line, &[]);

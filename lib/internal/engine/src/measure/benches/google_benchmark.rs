@@ -70,13 +70,8 @@ const MEMORY_NUMBERS: &[&str] = &["allocs_per_iter", "max_bytes_used"];
 
 /// Keys of an entry with numbers that are not results.
 const OTHER_KEYS: [&str; 7] = [
-    "family_index",
-    "per_family_instance_index",
-    "repetitions",
-    "repetition_index",
-    "threads",
-    "iterations",
-    "time_unit",
+    "family_index", "per_family_instance_index", "repetitions", "repetition_index", "threads",
+    "iterations", "time_unit",
 ];
 /// Aggregates over all benchmarks of a family.
 const FAMILY_AGGREGATES: [&str; 2] = ["BigO", "RMS"];

@@ -352,17 +352,7 @@ pub fn is_count(number: &str) -> bool {
 /// the benchmark adds is one by its unit, or by the end of its name: `p99-ns`, `wait_us`.
 pub fn is_time(number: &str, unit: &str) -> bool {
     const TIME_UNITS: [&str; 12] = [
-        "ps",
-        "ns",
-        "us",
-        "µs",
-        "ms",
-        "s",
-        "sec",
-        "secs",
-        "seconds",
-        "nanoseconds",
-        "microseconds",
+        "ps", "ns", "us", "µs", "ms", "s", "sec", "secs", "seconds", "nanoseconds", "microseconds",
         "milliseconds",
     ];
     let has_time_unit = |text: &str| {

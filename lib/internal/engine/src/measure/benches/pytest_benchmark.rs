@@ -347,17 +347,9 @@ mod tests {
         assert_eq!(
             units,
             [
-                "time ns lower",
-                "min ns lower",
-                "max ns lower",
-                "mean ns lower",
-                "median ns lower",
-                "q1 ns lower",
-                "q3 ns lower",
-                "iqr ns lower",
-                "stddev ns lower",
-                "ops ops/s higher",
-                "peak_mb  lower"
+                "time ns lower", "min ns lower", "max ns lower", "mean ns lower",
+                "median ns lower", "q1 ns lower", "q3 ns lower", "iqr ns lower", "stddev ns lower",
+                "ops ops/s higher", "peak_mb  lower"
             ]
         );
         let numbers = &benches[3].numbers;

@@ -48,13 +48,7 @@ fn numbers_are_found_by_path() {
         assert_eq!(SummaryPath::find(short).unwrap().to_string(), full);
     }
     for unknown in [
-        "",
-        "p98",
-        "p99.999",
-        "lateness",
-        "lateness_ns.",
-        "jitter.p99",
-        "missed.p50",
+        "", "p98", "p99.999", "lateness", "lateness_ns.", "jitter.p99", "missed.p50",
         "lateness_ns.p50.x",
     ] {
         assert_eq!(SummaryPath::find(unknown), Err(PathError::Unknown), "{unknown}");

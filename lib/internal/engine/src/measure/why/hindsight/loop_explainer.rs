@@ -141,11 +141,7 @@ impl LoopExplainer<'_> {
         let waited_ns = has_accounts.then_some(sequence.waited_ns.as_slice());
         let occupants = self.recorded.occupants.as_ref();
         let mut seen = external_process::reconstruct(
-            &sequence.times,
-            waited_ns,
-            &watched,
-            occupants,
-            MAX_PATH_NS,
+            &sequence.times, waited_ns, &watched, occupants, MAX_PATH_NS,
         );
         let conditions = self.round_conditions(&seen, &sequence, clock);
         if conditions.quota_period_ns.is_some() {
