@@ -163,7 +163,9 @@ pub fn run(
             *settings = Some(bound.unwrap_or_else(|| common.clone()));
         }
     }
-    let mut runner = PlanRunner { context, groups, starts, sessions, loads, states, settings };
+    let left_over = BTreeMap::new();
+    let mut runner =
+        PlanRunner { context, groups, starts, sessions, left_over, loads, states, settings };
     let plain_turns = turns(plan.seed, &plan.scenarios);
     let plan_turns: Box<dyn Iterator<Item = Turn>> = match plan.why {
         Some(_) => Box::new(interleave_profiled_turns(plan.seed, plain_turns)),
@@ -192,15 +194,14 @@ pub fn run(
             }
         }
     }
-    let mut left_over = BTreeMap::new();
-    for (scenario, session) in runner.sessions {
+    let scenarios: Vec<usize> = runner.sessions.keys().copied().collect();
+    for scenario in scenarios {
         // An interrupted program is not expected to exit with 0.
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        match session.finish(stop) {
-            Ok(processes) => drop(left_over.insert(scenario, processes)),
-            Err(RunFailure::Interrupted) => {}
+        match runner.finish_session(scenario) {
+            Ok(()) | Err(RunFailure::Interrupted) => {}
             Err(failure) => {
                 let result = Err(RoundError::from(failure));
                 observer.after_round(&plan.scenarios[scenario], &result);
@@ -208,7 +209,7 @@ pub fn run(
             }
         }
     }
-    FinishedPlan { left_over, settings: runner.settings }
+    FinishedPlan { left_over: runner.left_over, settings: runner.settings }
 }
 
 /// Facts about the rounds of a plan, by index of the scenario.
@@ -260,6 +261,8 @@ struct PlanRunner<'a> {
     starts: &'a StartupCosts,
     /// Running programs that get their rounds over standard input, by index of the scenario.
     sessions: BTreeMap<usize, ProgramSession>,
+    /// Numbers of the processes that programs of `sessions` left running when they ended.
+    left_over: BTreeMap<usize, u64>,
     loads: &'a mut Loads,
     /// States by index of the scenario.
     states: Vec<ScenarioState>,
@@ -335,8 +338,12 @@ impl PlanRunner<'_> {
     /// Measures a round under the load of its scenario.
     ///
     /// A program that gets its rounds over standard input is started for the first one, and kept
-    /// for the next one unless it failed. Its profiled rounds are processes of their own.
+    /// for the next one unless it failed. Its profiled rounds are processes of their own, before which
+    /// this one ends: two could not use one port or file.
     fn measure_round(&mut self, turn: &Turn) -> RoundResult {
+        if turn.profiled {
+            self.finish_session(turn.scenario)?;
+        }
         let settings = self.settings[turn.scenario].get_or_insert_with(RoundSettings::read);
         let round = self.context.request(turn, turn.scenario, Some(settings));
         let scenario = round.scenario;
@@ -359,6 +366,15 @@ impl PlanRunner<'_> {
             self.sessions.insert(turn.scenario, session);
         }
         Ok(measured)
+    }
+
+    /// Ends the program that gets the rounds of a scenario, if it runs.
+    fn finish_session(&mut self, scenario: usize) -> Result<(), RunFailure> {
+        if let Some(session) = self.sessions.remove(&scenario) {
+            let processes = session.finish(self.context.stop)?;
+            *self.left_over.entry(scenario).or_default() += processes;
+        }
+        Ok(())
     }
 }
 
