@@ -107,7 +107,7 @@ pub enum BuildError {
     NewDirectory { revision: String, directory: PathBuf },
     #[error(
         "cargo builds other packages: {base} of --base {revision:?}, and {candidate} of the candidate; \
-         give a tree that has the package, or its directory there"
+         give a tree that has the package, or the directory of a package to compare it with"
     )]
     OtherPackage { revision: String, base: PackageId, candidate: PackageId },
     #[error("git cannot update the submodules: {0}")]
@@ -281,10 +281,12 @@ impl BenchBuild {
                 candidate: own_workspace.workspace_root.clone(),
             },
         };
-        self.check_same_package(Sides {
+        let ids = Sides {
             base: base_workspace.package_id(&base.package, &trees.base),
             candidate: own_workspace.package_id(&candidate.package, &trees.candidate),
-        })?;
+        };
+        let is_named = self.checkout.is_none() && canonical(&base.package) == canonical(&tree);
+        self.check_same_package(ids, is_named)?;
         Ok(Sides {
             base: BuiltSide {
                 executable: self.built(Side::Base),
@@ -350,10 +352,16 @@ impl BenchBuild {
 
     /// Checks that the sides are versions of one package, which can have been renamed or moved: cargo
     /// finds a package above the directory, and builds its benchmark of the same name, if a tree has none
-    /// there.
-    fn check_same_package(&self, packages: Sides<PackageId>) -> Result<(), BuildError> {
+    /// there. `is_named` is whether `--base` is the directory of the package, which the user wants to
+    /// compare if it is not that of a whole tree.
+    fn check_same_package(
+        &self,
+        packages: Sides<PackageId>,
+        is_named: bool,
+    ) -> Result<(), BuildError> {
         let Sides { base, candidate } = packages;
-        if base.name == candidate.name || base.place == candidate.place {
+        let is_member = !base.place.as_os_str().is_empty();
+        if base.name == candidate.name || base.place == candidate.place || (is_named && is_member) {
             return Ok(());
         }
         Err(BuildError::OtherPackage { revision: self.base.clone(), base, candidate })

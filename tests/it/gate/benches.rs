@@ -1185,6 +1185,10 @@ fi
     let old = clone.join("package");
     let gate = in_directory("member", old.to_str().unwrap()).exits(1);
     assert_eq!(outcomes(runs(&gate)), [("sum", 500.0, 4000.0, Outcome::Regressed)]);
+    // The user names another member.
+    std::fs::remove_file(repository.join("member/name")).unwrap();
+    let gate = in_directory("member", "../package").exits(1);
+    assert_eq!(outcomes(runs(&gate)), [("sum", 600.0, 4000.0, Outcome::Regressed)]);
 }
 
 /// All bases are built in one directory, where cargo regards the products of a later build as those of
