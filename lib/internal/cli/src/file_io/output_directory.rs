@@ -234,8 +234,9 @@ impl OutputDirectory {
         remove_others(&directory, self.results, &names)
     }
 
-    /// Writes the files into a new directory next to the requested one, which has got the result of
-    /// another command since this one began, or has one that an interrupted command must not replace.
+    /// Writes the files into a new directory next to the requested one, or in it, which has got the
+    /// result of another command since this one began, or has one that an interrupted command must not
+    /// replace.
     /// Neither result is lost.
     fn write_next_to(&self, taken: &Path, files: &[(&str, Contents<'_>)]) -> io::Result<()> {
         // `.` and `..` have a name only as part of a longer path.
@@ -244,8 +245,10 @@ impl OutputDirectory {
             None => taken.canonicalize()?,
         };
         let name = named.file_name().unwrap_or(OsStr::new("results")).to_string_lossy();
-        let (directory, created) =
-            create_unique(parent(&named), &name).map_err(io::Error::other)?;
+        // Inside if that is not possible, as next to the only volume of a container.
+        let (directory, created) = create_unique(parent(&named), &name)
+            .or_else(|_| create_unique(taken, "results"))
+            .map_err(io::Error::other)?;
         write_files_with(&directory, files)?;
         drop(created);
         super::warn_of_kept_result(taken, &directory, self.force);
@@ -433,6 +436,20 @@ mod tests {
         let partial = open(&out, true).unwrap();
         partial.set_partial(true);
         assert_eq!(partial.write("report.json", "3").unwrap(), out.join("report.json"));
+    }
+
+    /// A name cannot get longer if it has the maximum length, as nothing can be created next to a
+    /// directory that others own.
+    #[test]
+    fn interrupted_result_may_be_inside() {
+        let home = tempfile::tempdir().unwrap();
+        let out = home.path().join("o".repeat(255));
+        open(&out, false).unwrap().write("report.json", "1").unwrap();
+        let partial = open(&out, true).unwrap();
+        partial.set_partial(true);
+        let written = partial.write("report.json", "2").unwrap();
+        assert_eq!(written, out.join("results/report.json"));
+        assert_eq!(std::fs::read_to_string(out.join("report.json")).unwrap(), "1");
     }
 
     #[test]
