@@ -297,8 +297,8 @@ impl Meter {
     /// Marks the end of the work since the last tick. Call it before the loop waits again.
     ///
     /// The mark separates late from slow: the work is recorded, and a deadline that passes before
-    /// the mark counts as an overrun. The first call after a tick ends the work. Every call marks
-    /// the loop as busy until now.
+    /// the mark counts as an overrun, except while the loop catches up after a late wake-up. The
+    /// first call after a tick ends the work. Every call marks the loop as busy until now.
     #[inline]
     pub fn work_done(&mut self) {
         let now_ns = self.clock.ns_at(tach::count());

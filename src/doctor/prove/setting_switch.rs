@@ -146,8 +146,9 @@ pub enum SwitchError {
     Commands(#[source] TrialError),
     #[error("cannot change the setting of {scenario} any more: {source}")]
     Lost { scenario: String, source: io::Error },
-    /// The undo command of the user succeeded, but did not restore these settings.
-    #[error("--undo of {name} did not restore the {}", list_changes(.changes))]
+    /// The undo command of the user succeeded, but did not restore these settings, unless another
+    /// program changed them.
+    #[error("--undo of {name} did not restore the {}, or another program changed it", list_changes(.changes))]
     NotRestored { name: String, changes: Vec<Change> },
 }
 

@@ -435,8 +435,8 @@ pub enum ToolStderr {
 }
 
 /// Runs a tool that prepares a measurement, such as cargo, and returns its output. An interrupt ends
-/// the tool with everything that it started. On a terminal, that interrupts it instead. What a tool
-/// leaves running, such as the server of a compiler cache, is not ended. The command is used up.
+/// the tool with everything that it started. On a terminal, that interrupts it instead. A process that
+/// a tool leaves running, such as the server of a compiler cache, is not ended. The command is used up.
 ///
 /// # Errors
 ///
