@@ -460,7 +460,8 @@ fn gate_warns_of_tolerance_below_noise() {
     let home = tempfile::tempdir().unwrap();
     let quick = [&SHORT[..], &["--subject", "nanosleep", "--quiet"]].concat();
     let made = calibrate_enough(home.path(), &quick, 2).exits(0);
-    assert_eq!(made.stderr, "");
+    // On a busy machine, it warns of stalls.
+    assert!(made.stderr.lines().all(|line| line.starts_with("warning: ")), "{}", made.stderr);
     let gate = |more: &[&str], period: &str| {
         let rounds = [
             "--period", period, "--round-ticks", "20", "--warmup", "3", "--max-pairs", "24",
@@ -476,19 +477,20 @@ fn gate_warns_of_tolerance_below_noise() {
         Verdict::from_json(&text).unwrap()
     };
     // No machine detects a change of 0.1 % in 24 pairs, and none needs a tolerance of 100000 %.
-    let tight = gate(&["--tolerance", "p50=0.1%", "--tolerance", "p90=100000%"], "1ms").exits(0);
-    let codes: Vec<(String, bool)> = verdict()
-        .warnings
-        .into_iter()
-        .map(|w| (w.code, w.message.starts_with("the tolerance of p50 ")))
-        .collect();
-    assert_eq!(codes, [("tolerance-below-noise".to_owned(), true)]);
+    let tight = gate(&["--tolerance", "p50=0.1%", "--tolerance", "p90=100000%"], "1ms");
+    // On a busy machine, there may be others, such as that one side was stalled more often.
+    let messages_of = |code: &str| {
+        let warnings = verdict().warnings.into_iter().filter(|warning| warning.code == code);
+        warnings.map(|warning| warning.message).collect::<Vec<_>>()
+    };
+    let [message] = &messages_of("tolerance-below-noise")[..] else { panic!() };
+    assert!(message.starts_with("the tolerance of p50 "), "{message}");
     assert!(tight.stderr.contains("warning: the tolerance of p50"), "{}", tight.stderr);
 
     let _ = gate(&[], "2ms");
-    let [warning] = &verdict().warnings[..] else { panic!() };
-    assert_eq!(warning.code, "calibration-not-used");
-    assert!(warning.message.contains("period: 1ms against 2ms"), "{}", warning.message);
+    assert!(messages_of("tolerance-below-noise").is_empty());
+    let [message] = &messages_of("calibration-not-used")[..] else { panic!() };
+    assert!(message.contains("period: 1ms against 2ms"), "{message}");
 
     std::fs::write(home.path().join("osjitter-calibration.json"), "{").unwrap();
     let refused = gate(&[], "1ms").exits(2);
