@@ -67,7 +67,7 @@ const KINDS: [(&str, RenderFn); 9] = [
 ];
 
 /// The names of the pictures of each kind of file that has several.
-const PICTURES: [ResultNames; 2] = [&RUN_PICTURES, &timeout::view::PICTURES];
+const PICTURES: &[ResultNames] = &[&RUN_PICTURES, &timeout::view::PICTURES];
 
 fn read<T: File>(text: &str) -> Result<T> {
     T::from_json(text).map_err(|e| Error::usage(e.to_string()))

@@ -234,10 +234,9 @@ impl OutputDirectory {
         remove_others(&directory, self.results, &names)
     }
 
-    /// Writes the files into a new directory next to the requested one, or in it, which has got the
-    /// result of another command since this one began, or has one that an interrupted command must not
-    /// replace.
-    /// Neither result is lost.
+    /// Writes the files into a new directory next to the requested one, or in it if that is not
+    /// possible. The requested one has got the result of another command since this one began, or has
+    /// one that an interrupted command must not replace. Neither result is lost.
     fn write_next_to(&self, taken: &Path, files: &[(&str, Contents<'_>)]) -> io::Result<()> {
         // `.` and `..` have a name only as part of a longer path.
         let named = match taken.file_name() {
