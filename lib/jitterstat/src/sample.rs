@@ -139,13 +139,14 @@ impl RoundSamples {
     /// Returns the number of ticks with a wake-up of their own.
     #[must_use]
     pub fn delivered(&self) -> u64 {
-        self.recorded() - self.coalesced
+        self.recorded().saturating_sub(self.coalesced)
     }
 
-    /// Returns the number of ticks that were never delivered.
+    /// Returns the number of ticks that were never delivered; 0 if there are more ticks than the grid
+    /// has.
     #[must_use]
     pub fn skipped(&self) -> u64 {
-        self.grid.ticks - self.recorded()
+        self.grid.ticks.saturating_sub(self.recorded())
     }
 
     /// Returns the number of ticks that were not delivered before the next deadline: those late by
@@ -224,6 +225,14 @@ mod tests {
             RoundSamples::from_wakeups(GRID, &[wakeup(2, 1, 1_000), wakeup(5, 1, 2_499)]).unwrap();
         assert_eq!((round.skipped(), round.missed(), round.early()), (2, 2, 1));
         assert_eq!(round.consecutive_ns().count(), 0);
+    }
+
+    #[test]
+    fn surplus_ticks_are_not_skipped() {
+        let wakeups: Vec<_> = (2..6).map(|k| wakeup(k, 1, 500 * k as i64)).collect();
+        let mut round = RoundSamples::from_wakeups(GRID, &wakeups).unwrap();
+        round.grid.ticks = 3;
+        assert_eq!((round.skipped(), round.missed()), (0, 0));
     }
 
     #[test]

@@ -532,8 +532,10 @@ fn mean_per_tick(parts: &[&Summary], cost: fn(&Summary) -> Option<f64>) -> Optio
 
 /// Summarises the rounds of a subject, with their costs if all of them state the window of theirs.
 fn summarise_subject(subject: &Subject, costs: StoredCosts) -> Option<Summary> {
+    // The entries of the instances of a round are consecutive.
+    let rounds = subject.rounds.chunk_by(|a, b| a.index == b.index);
     let samples: Vec<RoundSamples> =
-        subject.rounds.iter().map(|round| stored_samples(subject, round)).collect();
+        rounds.flat_map(|entries| stored_samples(subject, entries)).collect();
     let mut parts = Vec::with_capacity(samples.len());
     for (round, samples) in subject.rounds.iter().zip(&samples) {
         let cost = match costs {

@@ -1,6 +1,7 @@
 //! The summary of the rounds of one subject.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram as Hdr;
@@ -357,22 +358,43 @@ fn median_percentile(rounds: &[Vec<i64>], q: f64) -> Option<MedianRound> {
     Some(MedianRound { value, ci95 })
 }
 
-/// Returns the samples of one instance in one round from a report.
+/// Returns the samples of each instance of a round from its entries in a report.
 #[must_use]
-pub fn stored_samples(subject: &report::Subject, entry: &report::Round) -> RoundSamples {
-    let recorded = entry.lateness_ns.len();
+pub fn stored_samples(subject: &report::Subject, entries: &[report::Round]) -> Vec<RoundSamples> {
     // The entry of the first instance contains the summary of the whole round.
-    let (planned, coalesced) = match &entry.summary {
-        Some(summary) => (summary.ticks / subject.instances.max(1), summary.coalesced.unwrap_or(0)),
-        None => (recorded as u64, 0),
-    };
-    RoundSamples {
-        grid: Grid { first_tick: entry.first_tick, ticks: planned, period_ns: subject.period_ns },
-        ticks: (0..recorded).map(|i| entry.tick_index(i)).collect(),
-        lateness_ns: entry.lateness_ns.clone(),
-        until_unpark_ns: entry.until_unpark_ns.clone().unwrap_or_else(|| vec![None; recorded]),
-        coalesced,
+    let summary = entries.first().and_then(|entry| entry.summary.as_ref());
+    let recorded: Vec<u64> = entries.iter().map(|entry| entry.lateness_ns.len() as u64).collect();
+    let total = summary.map_or_else(|| recorded.iter().sum(), |summary| summary.ticks);
+    let planned = distribute_ticks(total, subject.instances, &recorded);
+    let mut coalesced = summary.and_then(|summary| summary.coalesced).unwrap_or(0);
+    let mut samples = Vec::with_capacity(entries.len());
+    for (entry, ticks) in entries.iter().zip(planned) {
+        let recorded = entry.lateness_ns.len();
+        samples.push(RoundSamples {
+            grid: Grid { first_tick: entry.first_tick, ticks, period_ns: subject.period_ns },
+            ticks: (0..recorded).map(|i| entry.tick_index(i)).collect(),
+            lateness_ns: entry.lateness_ns.clone(),
+            until_unpark_ns: entry.until_unpark_ns.clone().unwrap_or_else(|| vec![None; recorded]),
+            coalesced: std::mem::take(&mut coalesced),
+        });
     }
+    samples
+}
+
+/// Distributes the planned ticks of a round over its instances, as evenly as their recorded ticks
+/// allow: in a stopped round, each instance has planned another number of ticks.
+pub(crate) fn distribute_ticks(total: u64, instances: u64, recorded: &[u64]) -> Vec<u64> {
+    let mut by_length: Vec<usize> = (0..recorded.len()).collect();
+    by_length.sort_by_key(|&i| Reverse(recorded[i]));
+    let mut planned = vec![0; recorded.len()];
+    let mut rest = total;
+    let mut rest_instances = instances.max(recorded.len() as u64);
+    for i in by_length {
+        planned[i] = rest.div_ceil(rest_instances).max(recorded[i]);
+        rest = rest.saturating_sub(planned[i]);
+        rest_instances -= 1;
+    }
+    planned
 }
 
 /// Returns the pooled distribution over rounds; `None` without a sample.
@@ -405,6 +427,20 @@ mod tests {
 
     fn part(samples: &RoundSamples) -> InstanceRound<'_> {
         InstanceRound { round: 0, samples, cost: RoundCost::default() }
+    }
+
+    #[test]
+    fn planned_ticks_cover_recorded_ones() {
+        // A full round, whose second instance skipped ten ticks.
+        assert_eq!(distribute_ticks(200, 2, &[100, 90]), [100, 100]);
+        // Stopped rounds, whose instances ended at different ticks.
+        assert_eq!(distribute_ticks(199, 2, &[100, 99]), [100, 99]);
+        assert_eq!(distribute_ticks(199, 2, &[99, 100]), [99, 100]);
+        assert_eq!(distribute_ticks(297, 3, &[98, 100, 99]), [98, 100, 99]);
+        assert_eq!(distribute_ticks(299, 3, &[98, 100, 99]), [99, 100, 100]);
+        // A lost round, and a file without the entry of the other instance.
+        assert_eq!(distribute_ticks(199, 2, &[0, 0]), [100, 99]);
+        assert_eq!(distribute_ticks(200, 2, &[90]), [100]);
     }
 
     #[test]

@@ -27,6 +27,48 @@ fn find_warnings<'a>(report: &'a Report, code: &str) -> Vec<&'a str> {
     found.map(|warning| warning.message.as_str()).collect()
 }
 
+/// A run whose first subject has one round of two instances, which ended at different ticks.
+fn stopped_run(shift_ns: u64, lengths: [usize; 2]) -> Report {
+    let mut report = run(shift_ns);
+    let subject = &mut report.subjects[0];
+    let first = subject.rounds.swap_remove(0);
+    subject.rounds = (0..)
+        .zip(lengths)
+        .map(|(instance, length)| {
+            let mut entry = Round { instance, ..first.clone() };
+            entry.lateness_ns.truncate(length);
+            entry.until_unpark_ns = None;
+            entry
+        })
+        .collect();
+    let ticks = lengths.iter().sum::<usize>() as u64;
+    subject.rounds[1].summary = None;
+    for summary in [&mut subject.rounds[0].summary, &mut subject.summary] {
+        let summary = summary.as_mut().unwrap();
+        (summary.ticks, summary.delivered) = (ticks, ticks);
+    }
+    (subject.instances, subject.histogram) = (2, None);
+    report
+}
+
+#[test]
+fn stopped_instances_are_read_and_merged() {
+    for lengths in [[50, 49], [49, 50]] {
+        let runs = [0, 1].map(|shift_ns| stopped_run(shift_ns, lengths));
+        for run in &runs {
+            assert_eq!(Report::from_json(&run.to_json()).unwrap(), *run, "{lengths:?}");
+        }
+        let merged = merge(&runs, false).unwrap();
+        let summary = merged.subjects[0].summary.as_ref().unwrap();
+        assert_eq!((summary.ticks, summary.delivered, summary.skipped), (198, 198, Some(0)));
+    }
+    let mut impossible = stopped_run(0, [50, 49]);
+    let summary = impossible.subjects[0].rounds[0].summary.as_mut().unwrap();
+    (summary.ticks, summary.delivered) = (98, 98);
+    let error = Report::from_json(&impossible.to_json()).unwrap_err().to_string();
+    assert!(error.contains("rounds[0].summary.ticks"), "{error}");
+}
+
 #[test]
 fn failure_and_measurement_are_partial() {
     let (failed, measured) = (failed_run(1, REASON), run(0));

@@ -4,8 +4,8 @@ use super::measured::Measured;
 use super::path::{Count, NumberKind, Series, Statistic, SummaryPath};
 use crate::report;
 use crate::round_costs::{CostPerTick, ratio_with_interval};
-use crate::summary::{PPB, stored_samples};
-use jitterstat::sample::{Grid, RoundSamples};
+use crate::summary::{PPB, distribute_ticks, stored_samples};
+use jitterstat::sample::RoundSamples;
 use jitterstat::stats::miss_rate::RoundMisses;
 use jitterstat::stats::{Interval, bootstrap, quantile, sign_test};
 
@@ -154,14 +154,7 @@ impl RoundTicks {
         entries: &[report::Round],
         costs: CostPerTick,
     ) -> Self {
-        let mut parts: Vec<RoundSamples> = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let part = stored_samples(subject, entry);
-            // The entry of the first instance contains the summary of the whole round.
-            let ticks = parts.first().map_or(part.grid.ticks, |first| first.grid.ticks);
-            parts.push(RoundSamples { grid: Grid { ticks, ..part.grid }, ..part });
-        }
-        Self { parts, costs }
+        Self { parts: stored_samples(subject, entries), costs }
     }
 
     fn planned(&self) -> u64 {
@@ -170,9 +163,9 @@ impl RoundTicks {
 
     /// Distributes the planned ticks of a lost round over its instances.
     fn plan(&mut self, ticks: u64) {
-        let instances = self.instances().max(1);
-        for part in &mut self.parts {
-            part.grid.ticks = ticks / instances;
+        let planned = distribute_ticks(ticks, self.instances(), &vec![0; self.parts.len()]);
+        for (part, ticks) in self.parts.iter_mut().zip(planned) {
+            part.grid.ticks = ticks;
         }
     }
 

@@ -249,6 +249,25 @@ fn lost_rounds_count_as_missed() {
     }
 }
 
+#[test]
+fn stopped_instances_skip_no_tick() {
+    for lengths in [[100, 99], [99, 100]] {
+        let mut subject = subject_with_lost_rounds(2);
+        subject.rounds.truncate(2);
+        for (round, length) in subject.rounds.iter_mut().zip(lengths) {
+            round.lateness_ns.truncate(length);
+        }
+        subject.rounds[0].summary.as_mut().unwrap().ticks = 199;
+        let rounds = RoundTicks::from_subject(&subject).unwrap();
+        for path in ["missed", "skipped"] {
+            let measured = SummaryPath::find(path).unwrap().measure(&rounds);
+            assert_eq!((measured.value, measured.ticks), (Some(0.0), 199), "{lengths:?} {path}");
+        }
+        let found = rate::MeasuredRate::from_rounds(&rounds, 500_000, None);
+        assert_eq!((found.rate().missed(), found.rate().ticks()), (0, 199));
+    }
+}
+
 /// Interrupts cut rounds in their warm-up, and a trace has slices without a timer.
 #[test]
 fn rounds_without_ticks_lose_none() {
