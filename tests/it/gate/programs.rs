@@ -43,6 +43,8 @@ fn broken_contract_is_refused() {
         ("echo no period >&2".to_owned(), "stderr: no period"),
         ("echo garbage > $OSJITTER_OUT".to_owned(), "first line"),
         (format!("echo {header} > $OSJITTER_OUT; echo x >> $OSJITTER_OUT"), "line 2"),
+        // Times of a clock instead of lateness.
+        (CORRECT_PROGRAM.replace("20000", "1234567890123456"), "wrote a lateness of"),
     ] {
         let refused = gate_script(&script, &[]).exits(2);
         let stderr = &refused.ran.stderr;

@@ -27,7 +27,7 @@ use crate::program::Program;
 use crate::scenario::Plan;
 use cli::exit::{self, Error};
 use cli::time::format_unsigned_time;
-use cli::units::{to_ns, to_signed_ns};
+use cli::units::to_ns;
 
 /// Result of a round of a program.
 pub struct MeasuredProgram {
@@ -64,7 +64,7 @@ pub fn measure_round(
     let (first, meter) = (Anchor::take(), CostMeter::start());
     let output = program_output::measure_round(program, run_request(grid, series), stop)?;
     let machine = meter.cost(&first, &Anchor::take());
-    let samples = round_samples(program, grid, &output)?;
+    let samples = round_samples(grid, &output);
     let diagnosis = recorder.map(|(recorder, index)| {
         recorder.diagnose(&FinishedProgram {
             index,
@@ -110,7 +110,7 @@ pub fn measure_session_round(
     let request = run_request(grid, Series::Ticks);
     let output = program_output::measure_session_round(program, session, request, stop)?;
     let machine = meter.cost(&first, &Anchor::take());
-    let samples = round_samples(program, grid, &output)?;
+    let samples = round_samples(grid, &output);
     let priced = PricedUsage::new(program, grid, &output, CostWindow::Session)?;
     let (cost, cost_ticks) = (round_cost(&output, &machine, &priced), priced.ticks);
     Ok(MeasuredProgram { start: output.started, samples, cost, cost_ticks, diagnosis: None })
@@ -233,25 +233,15 @@ fn run_request(grid: Grid, series: Series) -> RunRequest {
 }
 
 /// Converts the series of a program to samples. Every tick counts as delivered.
-fn round_samples(
-    program: &Program,
-    grid: Grid,
-    output: &ProgramRound,
-) -> Result<RoundSamples, RunFailure> {
-    let max_lateness = to_ns(output.wall);
+fn round_samples(grid: Grid, output: &ProgramRound) -> RoundSamples {
     let lateness_ns = &output.series.lateness_ns;
-    if let Some(&lateness_ns) = lateness_ns.iter().find(|late| late.unsigned_abs() > max_lateness) {
-        let run_ns = to_signed_ns(output.wall);
-        let fault = ProgramFault::ImpossibleLateness { lateness_ns, run_ns };
-        return Err(RunFailure::new(program, fault));
-    }
-    Ok(RoundSamples {
+    RoundSamples {
         grid,
         ticks: (grid.first_tick..grid.first_tick + grid.ticks).collect(),
         lateness_ns: lateness_ns.clone(),
         until_unpark_ns: vec![None; lateness_ns.len()],
         coalesced: 0,
-    })
+    }
 }
 
 /// Number of runs of a single tick before the first round. The first one fills the caches.

@@ -16,6 +16,7 @@ use crate::measure::child::{
     SessionRound,
 };
 use crate::program::Program;
+use cli::units::{to_ns, to_signed_ns};
 
 /// Maximum length of a line of a series: a sign and 19 digits, two numbers of 20 digits,
 /// separators.
@@ -78,7 +79,7 @@ fn completed_round(
         let stderr = run.quote_stderr();
         return Err(RunFailure::new(program, ProgramFault::NoSeries { stderr }));
     };
-    check_series(program, &series, request)?;
+    check_series(program, &series, request, wall)?;
     Ok(ProgramRound { series, process, started, wall, usage: Some(usage) })
 }
 
@@ -93,12 +94,18 @@ pub fn measure_session_round(
     let Some(series) = read_series(program, &session.output_path(), request.ticks)? else {
         return Err(session.fail(|stderr| ProgramFault::NoSeries { stderr }));
     };
-    check_series(program, &series, request)?;
+    check_series(program, &series, request, wall)?;
     Ok(ProgramRound { series, process: session.process(), started, wall, usage })
 }
 
-/// Checks the period and the number of ticks of a series.
-fn check_series(program: &Program, series: &Reader, request: RunRequest) -> Result<(), RunFailure> {
+/// Checks the period, the number of ticks and their lateness of a series, which was written within
+/// `wall`.
+fn check_series(
+    program: &Program,
+    series: &Reader,
+    request: RunRequest,
+    wall: Duration,
+) -> Result<(), RunFailure> {
     let (actual_ns, expected) = (series.period_ns, request.period);
     if u128::from(actual_ns) != expected.as_nanos() {
         let program = program.text().to_owned();
@@ -108,6 +115,12 @@ fn check_series(program: &Program, series: &Reader, request: RunRequest) -> Resu
     if actual != expected {
         let program = program.text().to_owned();
         return Err(RunFailure::WrongTickCount { program, actual, expected });
+    }
+    let max_ns = to_ns(wall);
+    let mut lateness_ns = series.lateness_ns.iter().copied();
+    if let Some(lateness_ns) = lateness_ns.find(|late_ns| late_ns.unsigned_abs() > max_ns) {
+        let fault = ProgramFault::ImpossibleLateness { lateness_ns, run_ns: to_signed_ns(wall) };
+        return Err(RunFailure::new(program, fault));
     }
     Ok(())
 }
