@@ -107,9 +107,9 @@ pub fn warn_of_assumptions(
         RateSource::Totals => gate.warn(
             "rate-of-totals",
             &format!(
-                "The report has no rounds: the bounds assume independent bursts of at most {burst}."
+                "The report does not have every round: the bounds assume independent bursts of at most {burst}."
             ),
-            "A report of osjitter run has rounds.",
+            "A report of osjitter run has every round, unless --no-samples leaves out some of a long run.",
         ),
     }
 }

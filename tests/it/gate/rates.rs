@@ -153,6 +153,22 @@ fn stored_rounds_need_no_samples() {
 }
 
 #[test]
+fn drawn_rounds_are_judged_as_totals() {
+    // 1,100 rounds, of which the report keeps 1,000.
+    let ran = run_scripted(
+        &json!([20_000]),
+        &["--no-samples", "--ticks", "2200", "--round-ticks", "2", "--warmup", "0"],
+    );
+    let report = ran.path("report.json");
+    judge_report(&report, "missed<1%", &[]).refuses("--max-stall limits it");
+    let gate = judge_report(&report, "missed<1%", &["--max-stall", "500us"]).exits(0);
+    let (check, _) = only_check(&gate);
+    assert_eq!((check.verdict, check.rounds, check.ticks), (Outcome::Pass, 0, 2_200));
+    let warnings = &gate.verdict().warnings;
+    assert!(warnings.iter().any(|w| w.code == "rate-of-totals"), "{warnings:?}");
+}
+
+#[test]
 fn small_reports_get_applicable_advice() {
     let rate = "a report of more rounds, or --max-stall, would probably decide the limits";
     for (rounds, limit, more, says) in [

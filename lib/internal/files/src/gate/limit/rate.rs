@@ -37,7 +37,7 @@ pub enum RateSource {
     Rounds,
     /// The values of each round in a file of another tool. Ticks without a value are not counted.
     ForeignRounds,
-    /// The totals of a run whose rounds are not known.
+    /// The totals of a run whose rounds are not known, or not all of them.
     Totals,
 }
 
@@ -50,7 +50,7 @@ pub enum UnknownRate {
     NoPeriod,
     /// The source does not count all missed ticks; contains the number of those it counts.
     NotCounted(u64),
-    /// The source contains only totals, and the longest stall is not limited.
+    /// The source does not contain every round, and the longest stall is not limited.
     OnlyTotals,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for UnknownRate {
                 write!(f, "at least {known} were missed, and the others are not counted")
             }
             Self::OnlyTotals => f.write_str(
-                "it has no rounds, and misses come in bursts of unknown length; --max-stall limits it",
+                "it does not have every round, and misses come in bursts of unknown length; --max-stall limits it",
             ),
         }
     }
@@ -79,8 +79,8 @@ pub fn burst_ticks(max_stall_ns: u64, period_ns: u64, instances: u64) -> u64 {
 }
 
 impl MeasuredRate {
-    /// Reads the rate from a subject of a report, from its rounds if it has any. `max_stall_ns` is
-    /// the longest stall to assume; if a tick was later, its lateness is assumed.
+    /// Reads the rate from a subject of a report, from its rounds if it has all of them, and otherwise
+    /// from its totals. `max_stall_ns` is the longest stall to assume; if a tick was later, its lateness is assumed.
     ///
     /// # Errors
     /// Returns an error if the missed ticks were not all counted, or if only their total is known
@@ -98,7 +98,11 @@ impl MeasuredRate {
         let max_late_ns = u64::try_from(summary.lateness_ns.max).unwrap_or(0);
         let max_stall_ns = max_stall_ns.map(|stall_ns| stall_ns.max(max_late_ns));
         let max_burst = max_stall_ns.map(|stall_ns| burst_ticks(stall_ns, period_ns, instances));
-        let (rate, source) = match (round_misses(subject), max_burst) {
+        // A long run without samples keeps some of its rounds.
+        let is_complete = |rounds: &Vec<RoundMisses>| {
+            rounds.iter().map(|round| round.ticks).fold(0, u64::saturating_add) >= summary.ticks
+        };
+        let (rate, source) = match (round_misses(subject).filter(is_complete), max_burst) {
             (Some(rounds), _) => {
                 let source = if is_own { RateSource::Rounds } else { RateSource::ForeignRounds };
                 (MissRate::from_rounds(&rounds, max_burst), source)

@@ -332,6 +332,19 @@ fn totals_need_a_longest_stall() {
     assert_eq!(rate(&subject, true), Err(UnknownRate::NoPeriod));
 }
 
+#[test]
+fn drawn_rounds_are_not_the_run() {
+    use rate::{MeasuredRate, RateSource, UnknownRate};
+    // A long run without samples: the only missed ticks are in a round that was not kept.
+    let mut subject = subject_with_misses(&[0; 480]);
+    let summary = subject.summary.as_mut().unwrap();
+    (summary.ticks, summary.missed) = (summary.ticks + 250, Some(250));
+    assert_eq!(MeasuredRate::from_subject(&subject, true, None), Err(UnknownRate::OnlyTotals));
+    let found = MeasuredRate::from_subject(&subject, true, Some(2_000_000)).unwrap();
+    assert_eq!((found.source(), found.rate().missed()), (RateSource::Totals, 250));
+    assert_eq!(found.judge(1e-4).0, Outcome::LimitBroken);
+}
+
 /// A round of two instances, each of which slips by half a period per tick, at a cost of 20 us per
 /// tick.
 fn slipping_subject(window_ns: Option<u64>) -> report::Subject {
