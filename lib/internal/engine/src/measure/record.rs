@@ -427,16 +427,17 @@ fn report_subject(
 
 /// Returns the contributions of the instances of a round to a summary.
 fn instance_rounds(round: &MeasuredRound) -> impl Iterator<Item = InstanceRound<'_>> {
-    round.instances.iter().map(|instance| {
-        let entry = shared_entry(round, instance);
+    (0..).zip(&round.instances).map(|(i, instance)| {
+        let entry = shared_entry(round, i, instance);
         let cost = RoundCost::from_entry(&entry, round.instances.len() as u64).unwrap_or_default();
         InstanceRound { round: round.index, samples: &instance.samples, cost }
     })
 }
 
-/// Returns the share of an instance in the costs of its round.
-fn share_of_cost(round: &MeasuredRound, total: Option<u64>) -> Option<u64> {
-    total.map(|total| total / (round.instances.len() as u64).max(1))
+/// Returns the share of an instance in a cost of its round. The shares of all instances add up to
+/// the cost.
+fn share_of_cost(total: u64, instance: u64, instances: u64) -> u64 {
+    total / instances + u64::from(instance < total % instances)
 }
 
 /// Returns the entries of a round in the report, one per instance. The first one contains the
@@ -454,27 +455,29 @@ fn report_entries(
             instance: i,
             start_ns: to_ns(instance.start.saturating_duration_since(started)),
             summary: summary.take(),
-            ..shared_entry(round, instance)
+            ..shared_entry(round, i, instance)
         };
         entries.push(add_samples(entry, &instance.samples, has_runtime, keep_samples));
     }
     entries
 }
 
-/// Returns an entry without samples: the order of the round, and an instance's share of its costs.
-fn shared_entry(round: &MeasuredRound, instance: &Instance) -> Round {
+/// Returns an entry without samples: the order of the round, and the share in its costs of the
+/// instance at index `i`.
+fn shared_entry(round: &MeasuredRound, i: u64, instance: &Instance) -> Round {
     let whole = round.cost.to_round(instance.cost_ticks);
+    let share = |total: Option<u64>| Some(share_of_cost(total?, i, round.instances.len() as u64));
     Round {
         index: round.index,
         slot: round.slot,
         phase_ns: to_ns(round.phase),
-        cpu_ns: share_of_cost(round, whole.cpu_ns),
-        throttled_ns: share_of_cost(round, whole.throttled_ns),
-        suspended_ns: share_of_cost(round, whole.suspended_ns),
-        steal_ns: share_of_cost(round, whole.steal_ns),
-        run_queue_ns: share_of_cost(round, whole.run_queue_ns),
-        switches_voluntary: share_of_cost(round, whole.switches_voluntary),
-        switches_involuntary: share_of_cost(round, whole.switches_involuntary),
+        cpu_ns: share(whole.cpu_ns),
+        throttled_ns: share(whole.throttled_ns),
+        suspended_ns: share(whole.suspended_ns),
+        steal_ns: share(whole.steal_ns),
+        run_queue_ns: share(whole.run_queue_ns),
+        switches_voluntary: share(whole.switches_voluntary),
+        switches_involuntary: share(whole.switches_involuntary),
         ..whole
     }
 }
@@ -693,10 +696,20 @@ fn quota_warning(cpus: f64) -> Warning {
     )
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn shares_add_up_to_cost() {
+        for (total, instances) in [(0, 3), (1, 100), (199, 100), (u64::MAX, 7)] {
+            let share = |instance| share_of_cost(total, instance, instances);
+            assert_eq!((0..instances).map(share).sum::<u64>(), total);
+            assert!(share(0) - share(instances - 1) <= 1, "{total} {instances}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
     #[test]
     fn real_time_control_changes_no_slack() {
         use crate::machine::os::{self, Sched};
