@@ -138,9 +138,12 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
             ..round
         });
         match result {
-            Ok(round) if round.diagnosis.is_some() && round.setting_changes.is_empty() => {
-                self.rounds[scenario_index].killed_processes += round.cost.killed_processes;
-                if let Some(diagnosis) = &mut self.rounds[scenario_index].diagnosis {
+            Ok(round) if round.diagnosis.is_some() => {
+                let rounds = &mut self.rounds[scenario_index];
+                rounds.killed_processes += round.cost.killed_processes;
+                if !round.setting_changes.is_empty() {
+                    rounds.changes_while_profiled.push(round.setting_changes);
+                } else if let Some(diagnosis) = &mut rounds.diagnosis {
                     diagnosis.add(&round, self.started);
                 }
             }
@@ -305,8 +308,10 @@ struct ScenarioRounds {
     measured: u64,
     /// Number of processes that the program left running, and that were killed.
     killed_processes: u64,
-    /// Rounds during which a setting changed.
+    /// Rounds during which a setting changed, without the profiled ones.
     excluded: Vec<ExcludedRound>,
+    /// Changes of settings during each profiled round that has no diagnosis because of them.
+    changes_while_profiled: Vec<Vec<Change>>,
     /// Whether no round was stopped.
     complete: bool,
     error_bound_ns: u64,
@@ -327,6 +332,7 @@ impl ScenarioRounds {
             measured: 0,
             killed_processes: 0,
             excluded: Vec::new(),
+            changes_while_profiled: Vec::new(),
             complete,
             error_bound_ns: 0,
             keep_all,
@@ -581,22 +587,36 @@ pub const SETTINGS_CHANGED: &str = "settings-changed";
 
 /// Returns warnings for subjects with rounds during which a setting changed.
 fn exclusion_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
-    let subjects = plan.scenarios.iter().zip(rounds);
-    subjects.filter_map(|(s, rounds)| exclusion_warning(&s.id, &rounds.excluded)).collect()
+    let mut warnings = Vec::new();
+    for (Scenario { id, .. }, rounds) in plan.scenarios.iter().zip(rounds) {
+        warnings.extend(exclusion_warning(id, &rounds.excluded));
+        let profiled = &rounds.changes_while_profiled;
+        let count = pluralize(profiled.len() as u64, "profiled round");
+        warnings.extend(change_warning(id, &count, profiled.iter().flatten()));
+    }
+    warnings
 }
 
 /// Returns a warning about the excluded rounds of a subject, or `None` without one.
 pub fn exclusion_warning(name: &str, excluded: &[ExcludedRound]) -> Option<Warning> {
-    if excluded.is_empty() {
-        return None;
-    }
     let count = pluralize(excluded.len() as u64, "round");
-    let changes = describe_exclusions(excluded);
-    Some(Warning::new(
-        SETTINGS_CHANGED,
-        format!("{count} of {name} excluded: {changes}"),
-        "keep other programs from changing settings while osjitter measures",
-    ))
+    change_warning(name, &count, excluded.iter().flat_map(|round| &round.changes))
+}
+
+/// Returns a warning about excluded rounds, with their number, or `None` without a change.
+fn change_warning<'a>(
+    name: &str,
+    count: &str,
+    changes: impl Iterator<Item = &'a Change>,
+) -> Option<Warning> {
+    let changes = describe_changes(changes);
+    (!changes.is_empty()).then(|| {
+        Warning::new(
+            SETTINGS_CHANGED,
+            format!("{count} of {name} excluded: {changes}"),
+            "keep other programs from changing settings while osjitter measures",
+        )
+    })
 }
 
 fn describe_exclusions(rounds: &[ExcludedRound]) -> String {
@@ -699,6 +719,22 @@ fn quota_warning(cpus: f64) -> Warning {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::cost::Cost;
+    use crate::measure::why::{RoundDiagnosis, Unavailable};
+    use crate::scenario::{Length, ProfileOptions, ScenarioArgs, parse_subject};
+
+    /// Scenarios of two rounds, with these subjects.
+    fn scenarios(subjects: &[&str]) -> Vec<Scenario> {
+        let scenario = |name: &&str| {
+            let args = ScenarioArgs {
+                subjects: vec![parse_subject(name).unwrap()],
+                length: Some(Length::Rounds(2)),
+                ..ScenarioArgs::default()
+            };
+            args.single_scenario().unwrap()
+        };
+        subjects.iter().map(scenario).collect()
+    }
 
     #[test]
     fn shares_add_up_to_cost() {
@@ -707,6 +743,50 @@ mod tests {
             assert_eq!((0..instances).map(share).sum::<u64>(), total);
             assert!(share(0) - share(instances - 1) <= 1, "{total} {instances}");
         }
+    }
+
+    #[test]
+    fn excluded_diagnoses_complete_no_run() {
+        let plan = Plan {
+            seed: 1,
+            scenarios: scenarios(&["os-interval"]),
+            tuning: tuning::Settings::default(),
+            samples: true,
+            why: Some(ProfileOptions::default()),
+        };
+        let conditions = Conditions {
+            host: Host::default(),
+            changes: Vec::new(),
+            started_utc: String::new(),
+            starts: StartupCosts::default(),
+        };
+        let mut builder = ReportBuilder::new(&plan, conditions, None);
+        let round = |diagnosis, setting_changes| MeasuredRound {
+            index: 0,
+            slot: 0,
+            phase: Duration::ZERO,
+            instances: Vec::new(),
+            cost: Cost::default(),
+            backend: None,
+            clock: None,
+            stopped: false,
+            diagnosis,
+            setting_changes,
+        };
+        let [what, from, to] = ["nice value", "0", "1"].map(str::to_owned);
+        let unavailable = RoundDiagnosis::unavailable(0, &Unavailable::NoThreads);
+        // The first of two rounds, its profiled round, then an interrupt.
+        builder.add(0, Ok(round(None, Vec::new())));
+        builder.add(0, Ok(round(Some(unavailable), vec![Change { what, from, to }])));
+        let report = builder.finish(&[None], true);
+        let subject = &report.subjects[0];
+        assert_eq!((&subject.status, subject.excluded.len()), (&Status::Partial, 0));
+        let warning = report.warnings.iter().find(|warning| warning.code == SETTINGS_CHANGED);
+        let change = "excluded: the nice value was changed from 0 to 1";
+        assert_eq!(
+            warning.unwrap().message,
+            format!("1 profiled round of {} {change}", subject.id)
+        );
     }
 
     #[cfg(target_os = "linux")]
