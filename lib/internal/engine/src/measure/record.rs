@@ -13,7 +13,6 @@ use files::report::{
 };
 use files::round_costs::RoundCost;
 use files::settings;
-use files::subjects::SLEEPING_CONTROL;
 use files::summary::{InstanceRound, Pool, summarise};
 use files::trust;
 use jitterstat::sample::RoundSamples;
@@ -32,8 +31,8 @@ use crate::measure::round_settings::RoundSettings;
 use crate::measure::subject_settings::subject_settings;
 use crate::program::Program;
 use crate::scenario::{MAX_ROUNDS_WITHOUT_SAMPLES, Plan, Scenario};
-use crate::subject::RuntimeKind;
 use crate::subject::bare_threads::MinSlack;
+use crate::subject::{RuntimeKind, WaitKind};
 use cli::exit;
 use cli::time::format_time;
 use cli::units::{format_exact_ns, to_ns};
@@ -46,20 +45,27 @@ use cli::words::pluralize;
 /// Returns an error if a setting cannot be applied.
 pub fn apply_changes(plan: &Plan) -> exit::Result<Vec<Change>> {
     let mut changes = plan.tuning.apply()?;
-    if plan.scenarios.iter().any(|s| s.subject.name() == SLEEPING_CONTROL.name) {
-        changes.extend(control_slack_change());
-    }
+    changes.extend(slack_change(&plan.scenarios));
     Ok(changes)
 }
 
-/// Returns the change of the timer slack of this thread by the sleeping control, as it is read back.
-fn control_slack_change() -> Option<Change> {
+/// Returns the change of the timer slack of this thread by the subjects that sleep, as it is read
+/// back.
+fn slack_change(scenarios: &[Scenario]) -> Option<Change> {
+    let builtin = scenarios.iter().filter_map(|scenario| scenario.subject.as_builtin());
+    let sleeping = builtin.filter(|subject| subject.wait_kind == WaitKind::Sleep);
+    let mut names: Vec<&str> = sleeping.map(|subject| subject.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() {
+        return None;
+    }
     let before_ns = tuning::timer_slack_ns()?;
     let slack = MinSlack::new().ok()?;
     let during_ns = tuning::timer_slack_ns()?;
     drop(slack);
-    let control = SLEEPING_CONTROL.name;
-    let what = format!("timer slack of the measuring thread, during rounds of {control}");
+    let names = names.join(" and ");
+    let what = format!("timer slack of the measuring thread, during rounds of {names}");
     let [from, to] = [before_ns, during_ns].map(format_exact_ns);
     (from != to).then_some(Change { what, from, to })
 }
@@ -791,11 +797,33 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
+    fn sleeping_subjects_change_slack() {
+        let change = |subjects: &[&str]| {
+            let scenarios = scenarios(subjects);
+            let measure = move || {
+                crate::machine::os::set_timer_slack_ns(777).unwrap();
+                slack_change(&scenarios)
+            };
+            std::thread::spawn(measure).join().unwrap().map(|change| change.what)
+        };
+        let slack_of = |names: &str| {
+            Some(format!("timer slack of the measuring thread, during rounds of {names}"))
+        };
+        assert_eq!(change(&["os-interval", "spin"]), None);
+        assert_eq!(change(&["os-interval-blocking"]), slack_of("os-interval-blocking"));
+        assert_eq!(
+            change(&["nanosleep", "os-interval", "os-interval-blocking-precise", "nanosleep"]),
+            slack_of("nanosleep and os-interval-blocking-precise")
+        );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
     fn real_time_control_changes_no_slack() {
         use crate::machine::os::{self, Sched};
         let change = |class: Option<Sched>| {
             os::set_timer_slack_ns(777).unwrap();
-            class.map_or(Ok(()), os::set_sched).map(|()| control_slack_change())
+            class.map_or(Ok(()), os::set_sched).map(|()| slack_change(&scenarios(&["nanosleep"])))
         };
         let run = |class| std::thread::spawn(move || change(class)).join().unwrap();
         let normal = run(None).unwrap().unwrap();
