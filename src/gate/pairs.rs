@@ -49,7 +49,7 @@ pub struct CollectedPairs {
     pub records: Vec<PairRecord>,
     /// Early, lost and stalled ticks of the pairs.
     pub arrivals: Arrivals,
-    /// Lateness of every tick of each side, if the collection keeps ticks.
+    /// Lateness of every tick of each side in these pairs, if the collection keeps ticks.
     pub lateness_ns: Sides<Vec<i64>>,
     pub elapsed: Duration,
     pub left_out: LeftOutPairs,
@@ -191,6 +191,8 @@ struct HalfPair {
     slot: u64,
     /// `None` if no tick was delivered.
     judged: Option<JudgedRound>,
+    /// Lateness of each tick, if the collection keeps ticks.
+    lateness_ns: Vec<i64>,
     /// Setting that was changed from outside during the round.
     change: Option<Change>,
 }
@@ -212,17 +214,16 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
     ) {
         self.pairs.killed_processes[side] += cost.killed_processes;
         let ticks: Vec<(u64, i64)> = ticks.into_iter().collect();
-        if self.keep_ticks {
-            self.pairs.lateness_ns[side].extend(ticks.iter().map(|(_, lateness_ns)| lateness_ns));
-        }
         let judged = self.judged_round(&ticks, cost);
-        self.add_half_pair(side, HalfPair { slot, judged, change: None });
+        let kept_ticks = if self.keep_ticks { ticks.as_slice() } else { &[] };
+        let lateness_ns = kept_ticks.iter().map(|&(_, lateness_ns)| lateness_ns).collect();
+        self.add_half_pair(side, HalfPair { slot, judged, lateness_ns, change: None });
     }
 
     /// Adds a round of a side during which settings were changed.
     fn exclude_round(&mut self, side: Side, slot: u64, changes: &[Change]) {
         let change = changes.first().cloned();
-        self.add_half_pair(side, HalfPair { slot, judged: None, change });
+        self.add_half_pair(side, HalfPair { slot, judged: None, lateness_ns: Vec::new(), change });
     }
 
     fn add_half_pair(&mut self, side: Side, half: HalfPair) {
@@ -254,11 +255,14 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         if let Some(change) = candidate.change {
             return self.record_changed_pair(Side::Candidate, change);
         }
+        let lateness_ns = Sides { base: base.lateness_ns, candidate: candidate.lateness_ns };
         match (base.judged, candidate.judged) {
             (Some(base), Some(candidate)) => {
                 self.pairs
                     .arrivals
                     .add(Sides { base: base.arrivals, candidate: candidate.arrivals });
+                self.pairs.lateness_ns.base.extend(lateness_ns.base);
+                self.pairs.lateness_ns.candidate.extend(lateness_ns.candidate);
                 let rounds = Sides { base: base.record, candidate: candidate.record };
                 self.record_pair(PairRecord { rounds, candidate_first });
             }

@@ -261,7 +261,9 @@ fn incomplete_gate_never_passes() {
 
 #[test]
 fn empty_round_drops_its_pair() {
-    let mut script = late_by(&[20_000], &[20_000]);
+    let mut late_ns = [20_000; 100];
+    late_ns[3] = 777_000;
+    let mut script = late_by(&late_ns, &[20_000]);
     script["scripted-b"]["no_tick_in_round"] = 3.into();
     let gate = Gate::scripted(&SCRIPTS, &script).exits(0);
     let verdict = gate.verdict();
@@ -274,6 +276,9 @@ fn empty_round_drops_its_pair() {
         warning.code == "no-tick" && warning.message.starts_with("1 pair of rounds left out"),
         "{warning:?}"
     );
+    let side = &verdict.comparisons[0].sides[0];
+    let max = side.lateness_ns.as_ref().map(|lateness_ns| lateness_ns.max);
+    assert_eq!(max, Some(20_000), "the ticks of the left-out pair are in no number");
 }
 
 /// A side that is too early has lower percentiles than one that is on time.
