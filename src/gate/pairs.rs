@@ -212,7 +212,6 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         ticks: impl IntoIterator<Item = (u64, i64)>,
         cost: &Cost,
     ) {
-        self.pairs.killed_processes[side] += cost.killed_processes;
         let ticks: Vec<(u64, i64)> = ticks.into_iter().collect();
         let judged = self.judged_round(&ticks, cost);
         let kept_ticks = if self.keep_ticks { ticks.as_slice() } else { &[] };
@@ -339,8 +338,8 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         let (window_ns, steal_after) = (to_ns(began.elapsed()), os::steal_ns());
         let steal_ns =
             steal_after.zip(steal_before).map(|(after, before)| after.saturating_sub(before));
-        let killed_processes = round.usage.map_or(0, |usage| usage.killed_processes);
-        let cost = Cost { window_ns, steal_ns, killed_processes, ..Cost::default() };
+        self.pairs.killed_processes[side] += round.usage.map_or(0, |usage| usage.killed_processes);
+        let cost = Cost { window_ns, steal_ns, ..Cost::default() };
         // Programs inherit the settings of this thread.
         let changes = self.settings.changes();
         if changes.is_empty() {

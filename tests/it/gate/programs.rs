@@ -273,6 +273,21 @@ fn ignored_sigchld_is_harmless() {
 }
 
 /// A shell that executes osjitter can have other children.
+/// A round is excluded after which the nice value of osjitter is another one.
+#[cfg(target_os = "linux")]
+#[test]
+fn excluded_rounds_count_left_over_processes() {
+    let in_rounds =
+        "[ $OSJITTER_TICKS != 20 ] || { renice -n 19 -p $PPID >/dev/null; sleep 600 & }";
+    let gate = gate_script(&format!("{in_rounds}\n{CORRECT_PROGRAM}"), &[]).exits(4);
+    let verdict = gate.verdict();
+    let failure = verdict.failure.as_deref().unwrap_or_default();
+    assert!(failure.contains("nice value"), "{}", gate.ran.stderr);
+    let left = verdict.left_over.expect("processes of both sides");
+    // The gate ends with the sixth pair that is left out.
+    assert_eq!((left.a, left.b, left.prepare), (6, 6, 0));
+}
+
 #[test]
 fn unrelated_processes_survive() {
     let watched = WatchedGate::new();
