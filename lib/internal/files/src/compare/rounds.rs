@@ -29,6 +29,8 @@ pub(super) struct RoundValues {
     pub(super) all_ns: [Option<i64>; QUANTILES.len()],
     /// Logarithm of the ratio by which stalls raise each percentile; also `None` without samples.
     pub(super) lift: [Option<f64>; QUANTILES.len()],
+    /// Number of planned ticks.
+    pub(super) planned: u64,
     /// Number of ticks with a lateness.
     pub(super) ticks: u64,
     /// Number of these ticks that belong to an already counted stall.
@@ -47,8 +49,8 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Collects the rounds of a subject. Rounds with less than half of the ticks of a full round
-    /// are left out: they are remainders or were interrupted.
+    /// Collects the rounds of a subject. Rounds with less than half of the planned ticks of a full
+    /// round are left out: they are remainders or were interrupted. A round that skipped ticks is not.
     pub(super) fn new(report: &Report, subject: &Subject) -> Self {
         let scenario = report.plan.scenarios.iter().find(|s| s.id == subject.id);
         let has_samples = subject.rounds.iter().any(|r| !r.lateness_ns.is_empty());
@@ -60,8 +62,8 @@ impl Rounds {
             .values()
             .map(|parts| round_values(parts, subject, scenario, has_samples))
             .collect();
-        let full = values.iter().map(|v| v.ticks).max().unwrap_or(0);
-        values.retain(|v| v.ticks > 0 && v.ticks >= full / 2);
+        let full = values.iter().map(|v| v.planned).max().unwrap_or(0);
+        values.retain(|v| v.ticks > 0 && v.planned >= full / 2);
         Self { values, has_samples }
     }
 
@@ -91,14 +93,17 @@ fn round_values(
     has_samples: bool,
 ) -> RoundValues {
     let summary = parts.iter().find_map(|r| r.summary.as_ref());
-    let planned = summary.map_or(0, |s| s.ticks / subject.instances.max(1));
+    let recorded: u64 = parts.iter().map(|r| r.lateness_ns.len() as u64).sum();
+    let planned = summary.map_or(recorded, |s| s.ticks);
     let warmup = scenario.map_or(0, |s| s.warmup_ticks);
-    let planned_ns = planned.saturating_add(warmup).saturating_mul(subject.period_ns);
+    let instance_ticks = planned / subject.instances.max(1);
+    let planned_ns = instance_ticks.saturating_add(warmup).saturating_mul(subject.period_ns);
     // Old and imported reports have no window.
     let window_ns = parts[0].window_ns.unwrap_or(planned_ns);
     let steal_ns = parts.iter().try_fold(0_u64, |sum, r| Some(sum.saturating_add(r.steal_ns?)));
     let common = RoundValues {
         index: parts[0].index,
+        planned,
         stolen: steal_ns.map(|ns| TimeInWindow::new(ns, window_ns)),
         ..RoundValues::default()
     };

@@ -146,6 +146,26 @@ fn subjects_of_one_run_are_paired() {
     assert_eq!(mirrored.difference_ns, -p50.difference_ns);
 }
 
+#[test]
+fn rounds_with_skipped_ticks_are_compared() {
+    let mut report = run(&mut Machine::new(2), "then", 40, &[("old", 14e3), ("new", 14e3)]);
+    let subject = report.subjects.iter_mut().find(|subject| subject.name == "new").unwrap();
+    for round in &mut subject.rounds[..10] {
+        // The subject delivers 80 of 200 ticks.
+        round.lateness_ns.truncate(80);
+        let summary = round.summary.as_mut().unwrap();
+        (summary.delivered, summary.skipped) = (80, Some(120));
+    }
+    // A stopped round has planned only the ticks that came.
+    let stopped = &mut subject.rounds[39];
+    stopped.lateness_ns.truncate(80);
+    let summary = stopped.summary.as_mut().unwrap();
+    (summary.ticks, summary.delivered) = (80, 80);
+    let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
+    let p50 = &percentile(&compared, "p50").all;
+    assert_eq!((p50.rounds_a, p50.rounds_b), (39, 39));
+}
+
 /// The difference between the first two subjects of a report.
 fn first_difference(report: &Report, percentile: &str) -> PairDifference {
     ReportEvidence::new(report).difference(Sides { base: 0, candidate: 1 }, percentile)
