@@ -72,7 +72,9 @@ fn timers_and_wakes_mix() {
     let Some(mut runtime) = new_ring_runtime() else { return };
     // The channel has space for all values, however long this thread is not running.
     let (sender, mut receiver) = channel::mpsc::channel(500);
+    let (start, ticked) = std::sync::mpsc::channel();
     let other = std::thread::spawn(move || {
+        ticked.recv().unwrap();
         for i in 0..500_u32 {
             std::thread::sleep(Duration::from_micros(300));
             sender.try_send(i).unwrap();
@@ -87,6 +89,8 @@ fn timers_and_wakes_mix() {
                 time::sleep(Duration::from_micros(170)).await;
                 assert!(begun.elapsed() >= Duration::from_micros(170));
                 counted.set(counted.get() + 1);
+                // The values come after the first tick.
+                let _ = start.send(());
             }
         });
         let mut next = 0;

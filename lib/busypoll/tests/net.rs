@@ -157,7 +157,9 @@ fn timers_and_sockets_wait_together() {
 fn connecting_without_listener_is_refused() {
     run_in_every_mode(|runtime| {
         runtime.block_on(async {
-            let addr = TcpListener::bind(any_address()).unwrap().local_addr().unwrap();
+            // The stream keeps the port from other processes, and its listener is gone.
+            let (accepted, _connected) = connect_pair().await;
+            let addr = accepted.local_addr().unwrap();
             let error = TcpStream::connect(addr).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         });

@@ -104,7 +104,7 @@ mod own_process {
     /// Waits for the signal to end the process, since it may interrupt another thread. A process
     /// that returns from here has survived the signal.
     fn wait_for_signal() {
-        std::thread::park_timeout(Duration::from_secs(10));
+        std::thread::park_timeout(Duration::from_secs(600));
     }
 
     #[test]
