@@ -349,7 +349,7 @@ impl OsInterval {
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// use std::time::Duration;
     /// use tokio::time::Instant;
-    /// let mut interval = osinterval::interval(Duration::from_secs(1));
+    /// let mut interval = osinterval::interval(Duration::from_secs(60));
     /// interval.tick().await; // the first, at once
     /// let soon = Instant::now() + Duration::from_millis(2);
     /// interval.reset_at(soon);

@@ -375,7 +375,7 @@ impl Interval {
     /// # Examples
     /// ```
     /// use std::time::{Duration, Instant};
-    /// let mut interval = osinterval::blocking::interval(Duration::from_secs(1));
+    /// let mut interval = osinterval::blocking::interval(Duration::from_secs(60));
     /// interval.tick()?; // the first, at once
     /// let soon = Instant::now() + Duration::from_millis(2);
     /// interval.reset_at(soon);
