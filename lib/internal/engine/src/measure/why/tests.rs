@@ -56,9 +56,7 @@ impl Cause for BlockingSleep {
 
 impl Cause for PageFaults {
     fn delay_runtime() {
-        for _ in 0..6 {
-            _ = os::fault_ns();
-        }
+        _ = os::fault_ns();
     }
 }
 
