@@ -261,9 +261,9 @@ mod tests {
 
     /// Creates the detection for a loop whose grid starts now.
     #[allow(clippy::disallowed_methods, reason = "the grid starts now")]
-    fn watched(watch: &Arc<LateWatch>) -> LoopWatch {
+    fn watched(watch: &Arc<LateWatch>, period: Duration) -> LoopWatch {
         let anchor = Anchor::take();
-        let schedule = Schedule { start: anchor.os_instant(), period: Duration::from_secs(1) };
+        let schedule = Schedule { start: anchor.os_instant(), period };
         RoundWatch { watch: Arc::clone(watch), scenario_id: Arc::from("a"), recorded: 1..4 }
             .loop_watch(schedule, &anchor)
     }
@@ -283,10 +283,11 @@ mod tests {
             sender: Some(sender),
             ..LateWatch::new(Duration::from_millis(100))
         });
-        let mut watched = watched(&watch);
-        let after =
-            |tick, ms| count(&watched, Duration::from_secs(tick) + Duration::from_millis(ms));
-        let counts = [after(0, 900), after(1, 99), after(1, 101), after(2, 0), after(4, 500)];
+        // The ticks are not due during the test, however slow the machine is.
+        let period = Duration::from_secs(3_600);
+        let mut watched = watched(&watch, period);
+        let after = |tick, ms| count(&watched, period * tick + Duration::from_millis(ms));
+        let counts = [after(0, 900), after(1, 99), after(1, 101)];
         let mut check = |tick, expirations, count| {
             watched.check(tick, expirations, count);
             receiver.try_recv().ok().flatten().map(|late: LateTick| late.lateness_ns / 1_000_000)
@@ -308,7 +309,7 @@ mod tests {
             sender: Some(sender),
             ..LateWatch::new(limit)
         });
-        let mut watched = watched(&watch);
+        let mut watched = watched(&watch, Duration::from_secs(1));
         // Ticks 1 to 3 were due before the first check.
         watched.schedule.start -= Duration::from_secs(10);
         watched.update(&Anchor::take(), 0);
