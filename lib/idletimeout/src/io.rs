@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -116,7 +116,12 @@ impl<T, C: Clock> IdleIo<T, C> {
         let result = poll(this.inner, cx);
         *is_pending = result.is_pending();
         match &result {
-            Poll::Pending => return this.idle.poll_idle(cx).map(|()| Err(Elapsed(()).into())),
+            Poll::Pending => {
+                ready!(this.idle.poll_idle(cx));
+                // The wait ends with this error.
+                *is_pending = false;
+                return Poll::Ready(Err(Elapsed(()).into()));
+            }
             Poll::Ready(Ok(value)) if !has_moved(value) => {}
             Poll::Ready(_) if is_other_pending => this.idle.touch(),
             Poll::Ready(_) => this.idle.end_silence(),

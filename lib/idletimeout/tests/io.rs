@@ -109,6 +109,28 @@ async fn work_between_reads_is_ignored() {
     assert_eq!(io.as_mut().idle().length(), LENGTH);
 }
 
+/// After the error, no wait is pending, so the work after the write does not count.
+#[tokio::test(start_paused = true)]
+async fn failed_wait_is_over() {
+    let (local, remote) = duplex(4);
+    let mut io = pin!(IdleIo::new(local, IdleTimeout::with_clock(LENGTH, TokioClock)));
+    assert_eq!(io.read(&mut [0; 8]).await.unwrap_err().kind(), ErrorKind::TimedOut);
+    assert_eq!(io.write(b"four").await.unwrap(), 4);
+    sleep(LENGTH * 4 / 5).await;
+    let start = Instant::now();
+    assert_eq!(io.read(&mut [0; 8]).await.unwrap_err().kind(), ErrorKind::TimedOut);
+    assert_eq!(start.elapsed(), LENGTH);
+    // The same after a write that failed.
+    assert_eq!(io.write(b"more").await.unwrap_err().kind(), ErrorKind::TimedOut);
+    let mut remote = pin!(remote);
+    remote.write_all(b"x").await.unwrap();
+    assert_eq!(io.read(&mut [0; 8]).await.unwrap(), 1);
+    sleep(LENGTH * 4 / 5).await;
+    let start = Instant::now();
+    assert_eq!(io.write(b"more").await.unwrap_err().kind(), ErrorKind::TimedOut);
+    assert_eq!(start.elapsed(), LENGTH);
+}
+
 /// A connection whose peer sends nothing. Every other operation is ready at once.
 struct SilentPeer;
 
