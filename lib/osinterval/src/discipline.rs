@@ -107,7 +107,7 @@ impl Discipline {
             return;
         }
         self.last_event = event;
-        let cycle_ns = period_ns * (1.0 + self.stretch);
+        let cycle_ns = self.cycle_ns(period);
         let elapsed_ns = signed_ns(self.anchor, event) - self.fraction_ns;
         let numbered_cycles = number
             .zip(self.number)
@@ -169,7 +169,7 @@ impl Discipline {
 
     /// Returns the time from `deadline` to the closest estimated event.
     fn distance_ns(&self, deadline: Instant, period: Duration) -> f64 {
-        let cycle_ns = period.as_nanos() as f64 * (1.0 + self.stretch);
+        let cycle_ns = self.cycle_ns(period);
         let elapsed_ns = signed_ns(self.anchor, deadline) - self.fraction_ns;
         (elapsed_ns / cycle_ns).round() * cycle_ns - elapsed_ns
     }
@@ -183,6 +183,29 @@ impl Discipline {
         let max_ns = (MAX_STEP * period.as_nanos() as f64).floor();
         let step_ns = self.distance_ns(deadline, period).clamp(-max_ns, max_ns);
         shift(deadline, step_ns).unwrap_or(deadline)
+    }
+
+    /// Returns the first estimated event after `now`, and after the event of the tick that was due at
+    /// `due`. `None` without an estimate.
+    pub(crate) fn next_event(
+        &self,
+        due: Instant,
+        now: Instant,
+        period: Duration,
+    ) -> Option<Instant> {
+        if self.observations == 0 {
+            return None;
+        }
+        let from = shift(due, self.distance_ns(due, period))?.max(now);
+        let closest_ns = self.distance_ns(from, period);
+        let is_after = closest_ns.round() >= 1.0;
+        let after_ns = if is_after { closest_ns } else { closest_ns + self.cycle_ns(period) };
+        // A cycle may be shorter than a nanosecond.
+        shift(from, after_ns.max(1.0))
+    }
+
+    fn cycle_ns(&self, period: Duration) -> f64 {
+        period.as_nanos() as f64 * (1.0 + self.stretch)
     }
 
     pub(crate) fn steering(&self, deadline: Instant, period: Duration) -> Steering {

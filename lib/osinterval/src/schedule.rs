@@ -71,7 +71,14 @@ impl Schedule {
             None => self.period,
         };
         let step = cadence::next(self.behavior, late, period, self.tolerance);
-        let next = add_or_far(due, step.after, now);
+        // After many cycles, a multiple of one distance is not an event.
+        let next_event = match (self.behavior, &self.discipline) {
+            (MissedTickBehavior::Skip, Some(discipline)) => {
+                discipline.next_event(due, now, self.period)
+            }
+            _ => None,
+        };
+        let next = next_event.unwrap_or_else(|| add_or_far(due, step.after, now));
         self.missed += u64::from(step.missed);
         std::mem::replace(&mut self.deadline, next) != next
     }
@@ -362,6 +369,31 @@ mod tests {
             let cycles = if is_skip { 4 } else { 1 };
             assert!((schedule.deadline - due).as_nanos().abs_diff(1_000_100 * cycles) <= 4);
             assert!(distance_ns(schedule).abs() < 1_000, "{}", distance_ns(schedule));
+        }
+    }
+
+    /// Events scatter by 20 us, and the last one before a stall is 20 us late. So the distance to the
+    /// next tick differs from a cycle.
+    #[test]
+    fn skip_continues_at_an_event() {
+        let schedule = &mut schedule(MS, MissedTickBehavior::Skip);
+        let cycle = Duration::from_nanos(1_000_100);
+        let first = schedule.deadline + MS * 3 / 10;
+        let mut number = 0;
+        for stall in [2, 1_000, 333, 1_000, 10_000] {
+            for k in 0..503 {
+                schedule.observe(schedule.deadline);
+                let scatter = Duration::from_micros(10) * (k * 2 % 5);
+                schedule.steer(None, first + cycle * number + scatter);
+                number += 1;
+            }
+            let now = schedule.deadline + MS * stall + MS / 2;
+            schedule.observe(now);
+            assert!(schedule.deadline > now && schedule.deadline < now + cycle);
+            let since_first = (schedule.deadline - first).as_nanos();
+            let phase = since_first % cycle.as_nanos();
+            assert!(phase.abs_diff(20_000) < 15_000, "{stall}: {phase}");
+            number = (since_first / cycle.as_nanos()) as u32 + 1;
         }
     }
 
