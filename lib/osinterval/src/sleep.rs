@@ -173,7 +173,7 @@ impl Sleep {
     }
 
     /// Returns whether the sleep has completed. As with tokio's, the result is false until the
-    /// first poll, even if the deadline has passed. [`Sleep`] has an example.
+    /// first poll or reset, even if the deadline has passed. [`Sleep`] has an example.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         self.has_ended || self.wait.has_fired()
@@ -266,7 +266,7 @@ mod tests {
         deadline_ms: i64,
         /// Whether it was polled and has not been woken since.
         waits: bool,
-        /// Whether it ends at its deadline without another poll.
+        /// Whether it ends at its deadline without another poll, because it was polled or reset.
         is_registered: bool,
         /// Whether it has not been polled since its deadline was set.
         is_fresh: bool,
@@ -375,7 +375,7 @@ mod tests {
             assert_eq!(result.is_ready(), is_due || had_passed || model.has_ended);
             // A sleep of tokio keeps the waker of a poll that was ready.
             model.waits = result.is_pending() || !self.kernel;
-            model.is_registered = result.is_pending() || !self.kernel;
+            model.is_registered = true;
             model.has_ended = result.is_ready();
         }
 
@@ -384,12 +384,8 @@ mod tests {
             let deadline = self.instant(deadline_ms);
             let model = &mut self.sleeps[index];
             (model.deadline_ms, model.is_fresh) = (deadline_ms, true);
-            // A sleep of tokio is registered by a reset.
-            model.is_registered = match self.kernel {
-                true => model.is_registered && (model.waits || after <= 0),
-                false => true,
-            };
-            model.has_ended = model.is_registered && after <= 0;
+            model.is_registered = true;
+            model.has_ended = after <= 0;
             if model.has_ended && std::mem::take(&mut model.waits) {
                 model.wake_count += 1;
             }

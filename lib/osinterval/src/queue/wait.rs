@@ -25,8 +25,8 @@ pub(crate) struct QueuedWait {
 pub(super) struct Registration {
     /// The key in the queue's heap; [`NIL`] while no task waits for the kernel.
     pub(super) key: usize,
-    /// The end of the slot of the deadline, if a task waits for the kernel; the deadline itself if
-    /// that had passed when it was set.
+    /// The end of the slot of the deadline, or the deadline itself if that had passed when it was
+    /// set. [`u64::MAX`] before a task waits for the kernel or the deadline is reset.
     pub(super) due: u64,
     /// A sleep of tokio that wakes the task while tokio's clock is not the real one. If there is a
     /// key, the task has waited since before that.
@@ -150,19 +150,22 @@ impl QueuedWait {
             queue.reset_tokio(registration, end);
             return Ok(());
         }
+        // If it has passed, not the end of its slot, which may be ahead: a later deadline may have the
+        // same.
+        let due = if has_passed { queue.since_origin(deadline) } else { queue.slot_end(deadline) };
         if registration.key == NIL {
+            registration.due = due;
             return Ok(());
         }
-        let due = queue.slot_end(deadline);
         let mut state = queue.lock();
         let woken = if state.timers.is_none() {
             state.deregister(registration)
         } else if has_passed && !queue.precise {
-            // Not the end of the slot, which may be ahead: a later deadline may have the same.
-            registration.due = queue.since_origin(deadline);
+            registration.due = due;
             state.heap.fire(registration.key)
         } else if has_passed || state.heap.has_fired(registration.key) {
             // The next poll registers it again.
+            registration.due = due;
             state.deregister(registration)
         } else {
             queue.move_to(&mut state, registration, due)?;
@@ -183,13 +186,15 @@ impl QueuedWait {
         Ok(())
     }
 
-    /// Returns whether the deadline has come, and the task has been woken for it. Never true in the
-    /// precise mode, in which the task is woken earlier, unless the clock is that of a test.
+    /// Returns whether the deadline has come, and the task, if one waits, has been woken for it.
+    /// False before the first poll or reset. While a task waits in the precise mode, in which it is
+    /// woken earlier, never true unless the clock is that of a test.
     pub(crate) fn has_fired(&self) -> bool {
-        let Self { queue, registration: Registration { key, sleep, .. } } = self;
+        let Self { queue, registration: Registration { key, due, sleep } } = self;
         match sleep {
             Some(sleep) if *key == NIL || queue.is_on_tokio() => sleep.is_elapsed(),
-            _ if queue.precise || *key == NIL => false,
+            _ if *key == NIL => queue.since_origin(tokio_now()) >= *due,
+            _ if queue.precise => false,
             _ => {
                 let state = queue.lock();
                 state.timers.is_some() && state.heap.has_fired(*key)
@@ -215,7 +220,7 @@ impl Drop for QueuedWait {
 
 impl Registration {
     const fn new() -> Self {
-        Self { key: NIL, due: 0, sleep: None }
+        Self { key: NIL, due: u64::MAX, sleep: None }
     }
 
     /// Ends the registration with tokio of a wait for the kernel.
