@@ -250,7 +250,10 @@ impl TimerQueue {
         waker: Waker,
     ) -> Poll<io::Result<()>> {
         if state.timers.is_none() {
-            return Poll::Ready(Err(state.timer_error()));
+            let error = state.timer_error();
+            drop(state);
+            drop(waker);
+            return Poll::Ready(Err(error));
         }
         let time = state.wake_up_time(deadline.due);
         if time <= state.last_read {
