@@ -22,6 +22,9 @@ use crate::timer::Timer;
 /// periods have ended and when each was due; no period is reported twice or left out. There is no
 /// missed-tick behaviour and no reset: for those, and for one tick per period, use `OsInterval`.
 ///
+/// Each `PeriodicInterval` has a timer of its own, which on Linux and the BSDs is a file descriptor.
+/// Intervals of the type `OsInterval` share the timer of their runtime.
+///
 /// # Platform notes
 /// The kernel repeats on Linux and Android (`timerfd`), on Apple's systems and on FreeBSD (kqueue).
 /// On other systems, and without the feature `os-native`, a timer that is armed again for each tick
