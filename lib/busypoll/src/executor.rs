@@ -13,7 +13,6 @@ use std::task::{Context, Poll, Waker};
 
 use crate::budget;
 use crate::clock::now;
-use crate::inbox::Inbox;
 use crate::reactor::Reactor;
 use crate::resources::Resources;
 use crate::run_queue::{RunQueue, TaskKey};
@@ -200,11 +199,11 @@ impl Executor {
         task
     }
 
-    /// Queues the tasks that other threads have woken, up to a limit per call. Without the limit, a
-    /// storm of wakes could keep the tasks from running.
+    /// Queues the tasks that other threads have woken, `limit` at most. Without a limit, a storm of
+    /// wakes could keep the tasks from running.
     #[inline(never)]
-    pub(crate) fn queue_remote_wakes(&self, root: &WakeState) {
-        for _ in 0..Inbox::BATCH_SIZE {
+    pub(crate) fn queue_remote_wakes(&self, root: &WakeState, limit: usize) {
+        for _ in 0..limit {
             let Some(key) = self.run_queue.pop_remote_wake() else { break };
             if key == TaskKey::ROOT {
                 root.take_remote_wake();

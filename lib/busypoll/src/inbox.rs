@@ -138,6 +138,13 @@ impl Inbox {
             && self.overflowed.0.load(Ordering::Acquire) == 0
     }
 
+    /// Returns how many numbers were added and not taken. Only the consumer may call this.
+    pub(crate) fn len(&self) -> usize {
+        let head = self.head.0.load(Ordering::Relaxed);
+        let tail = self.tail.0.tail.load(Ordering::Relaxed);
+        tail.wrapping_sub(head) + self.overflowed.0.load(Ordering::Acquire)
+    }
+
     /// Announces that the consumer parks. Returns false if there is a number to take: the consumer
     /// must not park then.
     #[must_use]

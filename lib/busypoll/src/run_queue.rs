@@ -155,6 +155,11 @@ impl RunQueue {
         !self.remote.inbox.is_empty()
     }
 
+    /// Returns the number of wakes from other threads that are pending.
+    pub(crate) fn remote_wake_count(&self) -> usize {
+        self.remote.inbox.len()
+    }
+
     /// Takes the next task that another thread has woken.
     #[inline]
     pub(crate) fn pop_remote_wake(&self) -> Option<TaskKey> {

@@ -15,6 +15,7 @@ use crate::clock::now;
 use crate::context;
 use crate::event_queue::EventQueue;
 use crate::executor::Executor;
+use crate::inbox::Inbox;
 use crate::join::JoinHandle;
 use crate::reactor::Reactor;
 use crate::resources::Resources;
@@ -318,7 +319,8 @@ impl Runtime {
     pub fn drain(&mut self, limit: Duration) -> Drained {
         let executor = Rc::clone(&self.executor);
         let before = executor.ended_tasks();
-        executor.queue_remote_wakes(&self.root);
+        // All wakes so far, for example of tasks that this thread has cancelled outside of the runtime.
+        executor.queue_remote_wakes(&self.root, executor.run_queue.remote_wake_count());
         let _ = self.block_on(async {
             let drained = time::timeout(limit, poll_fn(|cx| executor.poll_drained(cx)));
             let ready = executor.run_queue.task_count() as u64;
@@ -418,7 +420,7 @@ impl Runtime {
                 }
             }
             if run_queue.has_remote_wakes() {
-                executor.queue_remote_wakes(&self.root);
+                executor.queue_remote_wakes(&self.root, Inbox::BATCH_SIZE);
             }
             let tasks = self.settings.tasks_per_turn.min(run_queue.task_count());
             if tasks > 0 {

@@ -58,6 +58,23 @@ fn drain_reports_unfinished_tasks() {
     });
 }
 
+/// More tasks are woken outside of the runtime than one turn accepts.
+#[test]
+fn drain_runs_every_woken_task() {
+    const TASKS: usize = 1_000;
+    run_in_every_mode(|runtime| {
+        let stop = CancellationToken::new();
+        for _ in 0..TASKS {
+            let stop = stop.clone();
+            drop(runtime.spawn_boxed(async move { stop.cancelled().await }));
+        }
+        assert_eq!(runtime.drain(Duration::ZERO).finished, 0);
+        stop.cancel();
+        let drained = runtime.drain(Duration::ZERO);
+        assert_eq!((drained.finished, drained.unfinished.len()), (TASKS, 0));
+    });
+}
+
 /// More tasks are ready than one turn polls. The first panics, which ends its turn.
 #[test]
 fn drain_runs_every_ready_task() {
