@@ -9,7 +9,7 @@
 //! thread.
 //!
 //! With feature `net`, [`TcpStream`](crate::io::TcpStream) also implements tokio's `AsyncRead` and
-//! `AsyncWrite`.
+//! `AsyncWrite`. As with tokio's stream, `poll_shutdown` succeeds if the connection is already gone.
 
 use std::fmt;
 use std::future::Future;
@@ -86,7 +86,6 @@ impl<F> fmt::Debug for WithTokio<F> {
 #[cfg(feature = "net")]
 mod streams {
     use std::io::{self, IoSlice};
-    use std::net::Shutdown;
     use std::pin::Pin;
     use std::task::{Context, Poll};
 
@@ -131,7 +130,7 @@ mod streams {
         }
 
         fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(self.shutdown(Shutdown::Write))
+            Poll::Ready(self.close_write_half())
         }
     }
 }

@@ -121,6 +121,17 @@ fn streams_implement_tokio_traits() {
 }
 
 #[test]
+#[cfg(all(feature = "net", not(miri)))]
+fn reset_streams_shut_down() {
+    run_in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let mut stream = common::connect_and_reset().await;
+            AsyncWriteExt::shutdown(&mut stream).await.unwrap();
+        });
+    });
+}
+
+#[test]
 fn channels_and_tokens_work_on_tokio() {
     use busypoll::CancellationToken;
     use busypoll::channel::mpsc;

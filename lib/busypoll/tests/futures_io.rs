@@ -8,7 +8,7 @@ use std::pin::Pin;
 
 use busypoll::io::{TcpListener, TcpStream};
 use busypoll::spawn_boxed;
-use common::run_in_every_mode;
+use common::{connect_and_reset, run_in_every_mode};
 use futures_io::{AsyncRead, AsyncWrite};
 
 /// Exchanges messages through the traits alone.
@@ -41,6 +41,17 @@ fn streams_implement_futures_io_traits() {
             let stream = TcpStream::connect(addr).await.unwrap();
             assert_eq!(exchange(&stream).await, b"from both!");
             assert_eq!(server.await.unwrap(), b"from both!");
+        });
+    });
+}
+
+#[test]
+fn reset_streams_close() {
+    run_in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let mut stream = connect_and_reset().await;
+            poll_fn(|cx| Pin::new(&mut &stream).poll_close(cx)).await.unwrap();
+            poll_fn(|cx| Pin::new(&mut stream).poll_close(cx)).await.unwrap();
         });
     });
 }

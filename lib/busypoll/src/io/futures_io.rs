@@ -1,8 +1,7 @@
 //! Implements the traits of the crate `futures-io` for `TcpStream`, and for `&TcpStream`, which can
-//! be read and written at the same time.
+//! be read and written at the same time. `poll_close` succeeds if the connection is already gone.
 
 use std::io::{self, IoSlice};
-use std::net::Shutdown;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -42,7 +41,7 @@ impl AsyncWrite for &TcpStream {
     }
 
     fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.shutdown(Shutdown::Write))
+        Poll::Ready(self.close_write_half())
     }
 }
 
@@ -78,6 +77,6 @@ impl AsyncWrite for TcpStream {
     }
 
     fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.shutdown(Shutdown::Write))
+        Poll::Ready(self.close_write_half())
     }
 }

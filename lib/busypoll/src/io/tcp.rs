@@ -337,9 +337,19 @@ impl TcpStream {
     /// Shuts down one direction or both. The peer then reads 0 bytes.
     ///
     /// # Errors
-    /// Returns any error of the underlying system call.
+    /// Returns any error of the underlying system call, such as
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the peer has reset the connection.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.0.get_ref().shutdown(how)
+    }
+
+    /// Shuts down writing for the traits, which succeeds if the connection is already gone.
+    #[cfg(any(feature = "tokio-compat", feature = "futures-io"))]
+    pub(crate) fn close_write_half(&self) -> io::Result<()> {
+        match self.shutdown(Shutdown::Write) {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            result => result,
+        }
     }
 
     /// Returns the local address.

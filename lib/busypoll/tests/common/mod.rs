@@ -5,6 +5,8 @@ use std::process::{Command, ExitStatus};
 use std::sync::mpsc;
 use std::time::Duration;
 
+#[cfg(feature = "net")]
+use busypoll::io::{TcpListener, TcpStream};
 use busypoll::{ParkBackend, Parking, Runtime};
 
 pub(crate) const MODES: [Parking; 3] =
@@ -48,6 +50,19 @@ pub(crate) fn run_in_every_mode(test: fn(&mut Runtime)) {
             _ => thread.join().unwrap(),
         }
     }
+}
+
+/// Returns a stream whose peer has reset the connection, by closing it with unread data.
+#[cfg(feature = "net")]
+pub(crate) async fn connect_and_reset() -> TcpStream {
+    let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (peer, _) = listener.accept().await.unwrap();
+    assert_eq!(stream.write(b"unread").await.unwrap(), 6);
+    peer.read(&mut [0; 1]).await.unwrap();
+    drop(peer);
+    stream.read(&mut [0; 1]).await.unwrap_err();
+    stream
 }
 
 /// Runs `child` in a new process that repeats the test `test`, because signals and limits affect a
