@@ -53,6 +53,8 @@ pub(crate) struct EventQueue {
     may_have_more: Cell<bool>,
     /// Number of polls for events so far.
     poll_count: Cell<u64>,
+    /// The process that made the queue. A forked child shares it with its parent.
+    process: u32,
 }
 
 impl EventQueue {
@@ -74,6 +76,7 @@ impl EventQueue {
             ring,
             may_have_more: Cell::new(false),
             poll_count: Cell::new(0),
+            process: std::process::id(),
         };
         Ok((queue, waker))
     }
@@ -91,7 +94,11 @@ impl EventQueue {
         self.poll.borrow().registry().register(source, Token(index), interest)
     }
 
+    /// Deregisters a source, except in a forked child, whose call would also deregister the parent's.
     pub(crate) fn deregister(&self, source: &mut impl Source) -> io::Result<()> {
+        if self.process != std::process::id() {
+            return Ok(());
+        }
         self.poll.borrow().registry().deregister(source)
     }
 
@@ -152,5 +159,30 @@ impl SourceEvents<'_> {
                 event.token() != WAKE_TOKEN && !ParkTimer::is_timer_token(event.token())
             })
             .map(|event| (event.token().0, event))
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(any(loom, miri))))]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use mio::unix::SourceFd;
+
+    use super::*;
+
+    #[test]
+    fn forked_child_deregisters_nothing() {
+        let (mut queue, _waker) = EventQueue::new(false, false).unwrap();
+        let (reader, writer) = std::io::pipe().unwrap();
+        let descriptor = reader.as_raw_fd();
+        queue.register(&mut SourceFd(&descriptor), 3, Interest::READABLE).unwrap();
+        drop(writer);
+        // Another process made the queue.
+        let process = std::mem::replace(&mut queue.process, 0);
+        queue.deregister(&mut SourceFd(&descriptor)).unwrap();
+        queue.process = process;
+        queue.poll_now();
+        assert_eq!(queue.events().iter().map(|(index, _)| index).collect::<Vec<_>>(), [3]);
+        queue.deregister(&mut SourceFd(&descriptor)).unwrap();
     }
 }

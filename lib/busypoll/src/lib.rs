@@ -81,6 +81,8 @@
 //!   the destructor of a resource or with a [`SlabClaim`]. A socket or timer that outlives the runtime works
 //!   as long as it need not wait. If it would have to wait, a socket returns an error and a timer
 //!   panics.
+//! - **The process forks**: the child shares the event queue with its parent. Build the runtime after
+//!   the fork. A child that drops its copy of a runtime or socket leaves the parent's registered.
 //!
 //! # Features
 //!
