@@ -142,7 +142,7 @@ impl Sleep {
         self.deadline
     }
 
-    /// Sets a new deadline, which takes effect at the next poll.
+    /// Sets a new deadline. A task that waits is woken at the new one.
     ///
     /// ```
     /// use busypoll::{Runtime, time};
@@ -156,9 +156,9 @@ impl Sleep {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn reset(&mut self, deadline: Instant) {
-        // The timer is not cancelled here: the next registration replaces the old one. This keeps
-        // the time between a tick and its task short.
         self.deadline = deadline;
+        let wake_time = self.wake_time();
+        self.key = self.key.map(|key| self.executor.timers.move_to(key, wake_time));
     }
 
     fn wake_time(&self) -> Instant {
@@ -385,7 +385,9 @@ impl Interval {
             _ => now().saturating_duration_since(due),
         };
         let step = cadence::next(self.behavior, late, self.period, cadence::DEFAULT_TOLERANCE);
-        self.sleep.reset(due.checked_add(step.after).unwrap_or_else(|| now() + FAR_FUTURE));
+        // The timer is not moved here: the next registration replaces the old one. This keeps the
+        // time between a tick and its task short.
+        self.sleep.deadline = due.checked_add(step.after).unwrap_or_else(|| now() + FAR_FUTURE);
         Poll::Ready(due)
     }
 
@@ -404,7 +406,8 @@ impl Interval {
         self.reset_at(deadline_after(duration));
     }
 
-    /// Schedules the next tick at `deadline`.
+    /// Schedules the next tick at `deadline`. A task that waits is woken then, as after the other
+    /// resets.
     pub fn reset_at(&mut self, deadline: Instant) {
         self.sleep.reset(deadline);
     }

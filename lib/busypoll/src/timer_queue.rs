@@ -51,11 +51,8 @@ impl TimerQueue {
         }
         // A waker's clone and destructor are foreign code, so they run without the borrow.
         let waker = waker.clone();
-        let key = key.filter(|key| key.deadline == deadline).unwrap_or_else(|| {
-            let number = self.next_number.get();
-            self.next_number.set(number + 1);
-            TimerKey { deadline, number }
-        });
+        let key =
+            key.filter(|key| key.deadline == deadline).unwrap_or_else(|| self.new_key(deadline));
         let replaced = self.waiting.borrow_mut().insert(key, waker);
         if self.next_deadline.get().is_none_or(|next| deadline < next) {
             self.next_deadline.set(Some(deadline));
@@ -74,6 +71,22 @@ impl TimerQueue {
             removed
         };
         drop(removed);
+    }
+
+    /// Moves the registration `key`, if it is still waiting, to another deadline.
+    pub(crate) fn move_to(&self, key: TimerKey, deadline: Instant) -> TimerKey {
+        let mut waiting = self.waiting.borrow_mut();
+        let Some(waker) = waiting.remove(&key) else { return key };
+        let key = self.new_key(deadline);
+        waiting.insert(key, waker);
+        self.next_deadline.set(waiting.first_key_value().map(|(first, _)| first.deadline));
+        key
+    }
+
+    fn new_key(&self, deadline: Instant) -> TimerKey {
+        let number = self.next_number.get();
+        self.next_number.set(number + 1);
+        TimerKey { deadline, number }
     }
 
     /// Wakes all timers that are due at `now`, in order of their deadlines. Returns their number.

@@ -2,14 +2,15 @@
 #![allow(clippy::disallowed_methods, reason = "tests read the clock to compare")]
 mod common;
 
-use std::cell::Cell;
-use std::future::{Future, pending, ready};
+use std::cell::{Cell, RefCell};
+use std::future::{Future, pending, poll_fn, ready};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use busypoll::time::{self, MissedTickBehavior};
-use busypoll::{Runtime, channel, spawn_boxed};
+use busypoll::{Runtime, channel, spawn_boxed, yield_now};
 use common::{run_in_every_mode, scaled};
 
 #[test]
@@ -185,6 +186,30 @@ fn waiting_tick_follows_a_reset() {
                 let due = interval.tick().await;
                 assert!(due <= before + after && Instant::now() >= due);
             }
+        });
+    });
+}
+
+/// The waiting task is not polled before the new deadline.
+#[test]
+fn reset_wakes_a_waiting_task() {
+    run_in_every_mode(|runtime| {
+        runtime.block_on(async {
+            let hour = Duration::from_secs(3_600);
+            let interval = Rc::new(RefCell::new(time::interval_at(Instant::now() + hour, hour)));
+            let waiting = Rc::clone(&interval);
+            let tick = spawn_boxed(poll_fn(move |cx| waiting.borrow_mut().poll_tick(cx)));
+            let sleep = Rc::new(RefCell::new(time::sleep(hour)));
+            let waiting = Rc::clone(&sleep);
+            let slept =
+                spawn_boxed(poll_fn(move |cx| Pin::new(&mut *waiting.borrow_mut()).poll(cx)));
+            yield_now().await;
+            let deadline = Instant::now() + Duration::from_micros(200);
+            interval.borrow_mut().reset_at(deadline);
+            sleep.borrow_mut().reset(deadline);
+            assert_eq!(tick.await.unwrap(), deadline);
+            slept.await.unwrap();
+            assert!(Instant::now() >= deadline);
         });
     });
 }
