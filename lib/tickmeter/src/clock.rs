@@ -59,21 +59,18 @@ impl Clock {
     }
 
     /// Returns the maximum error of `ns_at` relative to the operating system's clock. It may grow
-    /// with a later conversion.
+    /// when the anchor moves.
     pub(crate) fn error_bound_ns(&self) -> u64 {
         let conversion_ns = tach::error_bound_ns();
         conversion_ns + conversion_ns / 4 + self.origin_error_ns + RATE_ERROR_NS
     }
 
-    /// Converts a reading of the counter.
+    /// Converts a reading of the counter. Returns `None` if the anchor must be moved for it.
     #[inline]
-    pub(crate) fn ns_at(&mut self, count: u64) -> i64 {
+    pub(crate) fn ns_at(&self, count: u64) -> Option<i64> {
         let since_anchor = count.wrapping_sub(self.anchor_count);
-        if since_anchor > self.valid_counts {
-            self.move_anchor(count);
-            return self.anchor_ns;
-        }
-        self.anchor_ns + (since_anchor.wrapping_mul(self.slope) >> SLOPE_BITS) as i64
+        (since_anchor <= self.valid_counts)
+            .then(|| self.anchor_ns + (since_anchor.wrapping_mul(self.slope) >> SLOPE_BITS) as i64)
     }
 
     /// Converts an instant of the operating system's clock. Saturates 292 years from the origin.
@@ -85,10 +82,8 @@ impl Clock {
         }
     }
 
-    /// Moves the anchor to a count, which `tach` converts.
-    #[cold]
-    #[inline(never)]
-    fn move_anchor(&mut self, count: u64) {
+    /// Moves the anchor to a count, which `tach` converts. Returns its time.
+    pub(crate) fn move_anchor(&mut self, count: u64) -> i64 {
         let time = tach::Instant::from_count(count);
         // A loop may have read the counter before the clock was created.
         let ns = match time.checked_duration_since(self.start) {
@@ -107,6 +102,7 @@ impl Clock {
         let valid_ns = MAX_EXTRAPOLATION_NS.min(age_ns / EXTRAPOLATION_DIVISOR).max(1_000);
         self.valid_counts = (valid_ns << SLOPE_BITS) / self.slope.max(1);
         (self.anchor_count, self.anchor_ns) = (count, ns);
+        ns
     }
 }
 
@@ -131,7 +127,8 @@ mod tests {
         let mut last = 0;
         for _ in 0..300_000 {
             let before = clock.origin.elapsed();
-            let now = clock.ns_at(tach::count());
+            let count = tach::count();
+            let now = clock.ns_at(count).unwrap_or_else(|| clock.move_anchor(count));
             let after = clock.origin.elapsed();
             let bound = clock.error_bound_ns() as i64;
             assert!(

@@ -9,7 +9,7 @@
 //!  1  version of this layout: 1          12  registered at, Unix time in ns
 //!  2  length of the file, in bytes       13  period in ns
 //!  3  B: see the bins                    14  a tick is recorded as late from this many ns on
-//!  4  first bin of the lateness          15  error bound of the clock at registration, ns
+//!  4  first bin of the lateness          15  error bound of the clock so far, ns
 //!  5  ... and their number               16  length of the name in bytes; 17 to 24 the name, UTF-8
 //!  6  first bin of the work              25  length of the program's name; 26 to 31 the name
 //!  7  ... and their number

@@ -249,7 +249,7 @@ impl Meter {
         if count == 0 {
             return;
         }
-        let now_ns = self.clock.ns_at(reading);
+        let now_ns = self.ns_at(reading);
         // Two comparisons: computing the difference of two instants costs as much as all the rest.
         let (due_ns, skipped) = match self.next_deadline {
             Some((next, due_ns)) if next == first => (due_ns, 0),
@@ -294,6 +294,22 @@ impl Meter {
         self.late_events.check(self.name.as_str(), &wakeup);
     }
 
+    /// Converts a reading of the counter to a time on the clock of the meter.
+    #[inline]
+    fn ns_at(&mut self, reading: u64) -> i64 {
+        self.clock.ns_at(reading).unwrap_or_else(|| self.move_anchor(reading))
+    }
+
+    /// Moves the anchor of the clock, and publishes its error bound, which may have grown.
+    #[cold]
+    #[inline(never)]
+    fn move_anchor(&mut self, reading: u64) -> i64 {
+        let ns = self.clock.move_anchor(reading);
+        let error_ns = self.clock.error_bound_ns();
+        self.page[at::CLOCK_ERROR].store(error_ns, crate::sync::Ordering::Relaxed);
+        ns
+    }
+
     /// Marks the end of the work since the last tick. Call it before the loop waits again.
     ///
     /// The mark separates late from slow: the work is recorded, and a deadline that passes before
@@ -301,7 +317,7 @@ impl Meter {
     /// first call after a tick ends the work. Every call marks the loop as busy until now.
     #[inline]
     pub fn work_done(&mut self) {
-        let now_ns = self.clock.ns_at(tach::count());
+        let now_ns = self.ns_at(tach::count());
         if self.next_deadline.is_some() && self.idle_since_ns.is_none() {
             self.work_ns = Some(u64::try_from(now_ns - self.last_wakeup_ns).unwrap_or(0));
         }
@@ -482,5 +498,20 @@ impl Memory {
     fn private(header: &[u64; HEADER_WORDS], why: Why) -> Self {
         let page = Page::private(header, Layout::CURRENT.words);
         Self { file: None, page, place: Place::Private(why) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "reads the counter")]
+    fn moved_anchor_publishes_clock_error() {
+        let mut meter = Meter::register("anchor", Duration::from_millis(1)).unwrap();
+        meter.page[at::CLOCK_ERROR].store(0, Ordering::Relaxed);
+        // The first tick moves the anchor.
+        meter.tick(meter.clock.origin());
+        assert!(meter.snapshot().clock_error.as_nanos() > 0);
     }
 }
