@@ -70,6 +70,8 @@ pub struct Meter {
     period: Duration,
     period_ns: u64,
     late_from_ns: u64,
+    /// Whether ticks are late from half of the period on, also of a later period.
+    is_late_from_half: bool,
     clock: Clock,
     /// Time of the last wake-up.
     last_wakeup_ns: i64,
@@ -129,7 +131,9 @@ impl Meter {
     /// Returns an error if the name or the period is invalid: see [`RegisterError`]. Failures of
     /// the operating system are not errors.
     pub fn register(name: &str, period: Duration) -> Result<Self, RegisterError> {
-        Self::register_with(name, period, period / 2)
+        let mut meter = Self::register_with(name, period, period / 2)?;
+        meter.is_late_from_half = true;
+        Ok(meter)
     }
 
     /// Registers a loop like [`Meter::register`], but with ticks that are late by `late_from` or
@@ -173,6 +177,7 @@ impl Meter {
             period,
             period_ns,
             late_from_ns,
+            is_late_from_half: false,
             clock,
             last_wakeup_ns: 0,
             next_deadline: None,
@@ -351,6 +356,10 @@ impl Meter {
         if period_ns != self.period_ns {
             (self.period, self.period_ns) = (period, period_ns);
             self.page[at::PERIOD].store(period_ns, crate::sync::Ordering::Relaxed);
+            if self.is_late_from_half {
+                self.late_from_ns = (period_ns / 2).max(1);
+                self.page[at::LATE_FROM].store(self.late_from_ns, crate::sync::Ordering::Relaxed);
+            }
             #[cfg(feature = "stacks")]
             self.watched.set_period(period_ns);
             if let Some(series) = &self.series {
@@ -513,5 +522,19 @@ mod tests {
         // The first tick moves the anchor.
         meter.tick(meter.clock.origin());
         assert!(meter.snapshot().clock_error.as_nanos() > 0);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "reads the counter")]
+    fn late_limit_follows_the_period() {
+        let ms = Duration::from_millis;
+        let mut meter = Meter::register("half", ms(10)).unwrap();
+        meter.set_period(ms(2));
+        meter.tick(meter.clock.origin() - ms(3));
+        let snapshot = meter.snapshot();
+        assert_eq!((snapshot.late_from, snapshot.late.len()), (ms(1), 1));
+        let mut meter = Meter::register_with("fixed", ms(10), ms(3)).unwrap();
+        meter.set_period(ms(2));
+        assert_eq!(meter.snapshot().late_from, ms(3));
     }
 }

@@ -46,8 +46,9 @@ pub struct Metered<I> {
 }
 
 impl Meter {
-    /// Meters an interval, and sets the meter's period to that of the interval. The time from a
-    /// tick until the next call of `tick` is the loop's work.
+    /// Meters an interval, and sets the meter's period to that of the interval. Ticks are then late
+    /// from half of that period on, except those of a meter by [`Meter::register_with`]. The time
+    /// from a tick until the next call of `tick` is the loop's work.
     ///
     /// An interval of tokio, osinterval or busypoll needs the feature of that name.
     ///
