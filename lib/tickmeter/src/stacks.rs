@@ -81,7 +81,7 @@ use std::time::Duration;
 pub(crate) use loop_state::WatchedLoop;
 pub use overdue_tick::{OverdueTick, StackEnd, StackFrame};
 
-use loop_state::{LoopState, loops, set_watcher};
+use loop_state::{LoopState, forget_thread_ids, loops, set_watcher};
 use stack_source::{DEFAULT_SIGNAL, StackSource, thread_name};
 
 /// The minimum time between two stacks of a process.
@@ -185,6 +185,7 @@ impl OverdueWatch {
             return Err(WatchError::Threshold(threshold));
         }
         let source = StackSource::new(signal)?;
+        forget_thread_ids();
         let has_ended = Arc::new(AtomicBool::new(false));
         let mut watcher = Watcher { source, threshold, on_overdue };
         let ended = Arc::clone(&has_ended);

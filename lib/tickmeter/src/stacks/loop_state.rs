@@ -2,7 +2,7 @@
 //! and which thread last ran it.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 
@@ -152,23 +152,41 @@ impl Drop for WatchedLoop {
     }
 }
 
+/// The number of watches that were started so far.
+static STARTED_WATCHES: AtomicU32 = AtomicU32::new(0);
+
+/// Forgets the ids of all threads. Called when a watch starts, since a forked child, which must start
+/// its own watch, has another id than the thread of its parent.
+pub(super) fn forget_thread_ids() {
+    STARTED_WATCHES.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The kernel's id of a thread, as found after a number of watches were started.
+#[derive(Clone, Copy)]
+struct KnownThreadId {
+    started_watches: u32,
+    id: u32,
+}
+
 thread_local! {
-    /// The kernel's id of this thread, zero until it is known.
-    static THREAD_ID: Cell<u32> = const { Cell::new(0) };
+    /// The id of this thread, zero until it is known.
+    static THREAD_ID: Cell<KnownThreadId> =
+        const { Cell::new(KnownThreadId { started_watches: 0, id: 0 }) };
 }
 
 #[inline]
 fn thread_id() -> u32 {
+    let started_watches = STARTED_WATCHES.load(Ordering::Relaxed);
     match THREAD_ID.get() {
-        0 => find_thread_id(),
-        id => id,
+        known if known.id != 0 && known.started_watches == started_watches => known.id,
+        _ => find_thread_id(started_watches),
     }
 }
 
 #[cold]
-fn find_thread_id() -> u32 {
+fn find_thread_id(started_watches: u32) -> u32 {
     let id = current_thread();
-    THREAD_ID.set(id);
+    THREAD_ID.set(KnownThreadId { started_watches, id });
     id
 }
 
@@ -217,6 +235,17 @@ mod tests {
         });
         let runner = watched.0.runner();
         assert!(!runner.is_working && runner.thread_id != current_thread());
+    }
+
+    /// The thread of a forked child inherits the id of its parent's thread.
+    #[test]
+    fn watch_forgets_inherited_thread_ids() {
+        let watched = watched_loop();
+        watched.wake(0);
+        THREAD_ID.set(KnownThreadId { id: current_thread() + 1, ..THREAD_ID.get() });
+        forget_thread_ids();
+        watched.wake(1_000);
+        assert_eq!(watched.0.runner().thread_id, current_thread());
     }
 
     #[test]
