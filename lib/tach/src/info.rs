@@ -48,8 +48,9 @@ pub struct Info {
     /// The origin of the rate.
     pub rate_from: RateFrom,
     /// The error bound of the rate in parts per billion, computed from its anchors as their
-    /// brackets over the baseline. It bounds the relative error of a past span, and of one second
-    /// of a future span.
+    /// brackets over the baseline. It bounds the error of one second of a future span. Each end of a
+    /// past span has an error of up to `error_bound_ns`, so the relative error of a short span is
+    /// larger.
     pub rate_error_ppb: f64,
     /// The rate that the CPU or the hypervisor states. It is used for the first microseconds only,
     /// and only if it agrees with the anchors.
