@@ -144,6 +144,9 @@ fn find_lowest_p99(header: &RunHeader) -> Option<(String, i64)> {
     let mut competitors: Vec<(&str, &Distribution)> = Vec::new();
     for subject in header.subjects.iter().filter(|subject| !is_control(&subject.name)) {
         let Some(summary) = &subject.summary else { continue };
+        if subject.status.failure().is_some() {
+            continue;
+        }
         if missed_share(summary) <= MAX_MISSED_SHARE && summary.lateness_ns.p99.is_some() {
             competitors.push((&subject.name, &summary.lateness_ns));
         }

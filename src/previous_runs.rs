@@ -16,7 +16,7 @@ use files::compare::{self, ChosenSubject, Estimate, Finding, SubjectComparison};
 use files::environment::EnvironmentKey;
 use files::file::File as _;
 use files::fitness::Fitness;
-use files::report::{self, Host, Plan, Report, Summary};
+use files::report::{self, Host, Plan, Report, Status, Summary};
 use files::subjects::is_control;
 use serde::Deserialize;
 use serde::Deserializer as _;
@@ -42,6 +42,7 @@ pub struct RunHeader {
 pub struct SubjectHeader {
     pub name: String,
     pub period_ns: u64,
+    pub status: Status,
     pub summary: Option<Summary>,
 }
 
@@ -267,11 +268,16 @@ pub fn compare_with_previous(report: &Report, file: &Path) -> Option<String> {
             return None;
         }
     };
-    let measured = report.subjects.iter().filter(|s| s.summary.is_some() && !is_control(&s.name));
+    let measured = report.subjects.iter().filter(|s| is_comparable(s) && !is_control(&s.name));
     let comparisons: Vec<SubjectComparison> =
         measured.filter_map(|subject| compare_subject(&previous, report, subject)).collect();
     let elapsed = elapsed_between(&previous.started_utc, &report.started_utc)?;
     format_comparison(&comparisons, &elapsed)
+}
+
+/// Returns whether the numbers of a subject cover the run.
+fn is_comparable(subject: &report::Subject) -> bool {
+    subject.summary.is_some() && subject.status.failure().is_none()
 }
 
 fn compare_subject(
@@ -279,7 +285,7 @@ fn compare_subject(
     report: &Report,
     subject: &report::Subject,
 ) -> Option<SubjectComparison> {
-    let namesake = previous.subjects.iter().find(|s| s.id == subject.id && s.summary.is_some())?;
+    let namesake = previous.subjects.iter().find(|s| s.id == subject.id && is_comparable(s))?;
     let before = ChosenSubject { report: previous, subject: namesake };
     compare::compare(before, ChosenSubject { report, subject }).ok()
 }

@@ -14,6 +14,7 @@ use files::report::{Report, Status, Warning};
 use interop::cyclictest::{self, Resolution};
 use interop::{OMISSION_WARNINGS, csv, hgrm, hlog, openmetrics, trackers};
 use render::formats::{Format, Offer, Rendering, single};
+use render::report::label::late_failure_notes;
 use render::report::table::TableArgs;
 use render::report::{bars, html, markdown, perfetto, svg, table};
 
@@ -115,11 +116,7 @@ fn missing_values(report: &Report) -> Vec<String> {
     if report.partial {
         missing.push("ended early: the values cover the time until then".to_owned());
     }
-    for subject in &report.subjects {
-        if let (Status::Failed { reason }, Some(_)) = (&subject.status, &subject.summary) {
-            missing.push(format!("{} failed after its first rounds: {reason}", subject.id));
-        }
-    }
+    missing.extend(late_failure_notes(report));
     let lacks_data = |warning: &&Warning| {
         let code = warning.code.as_str();
         code == merge::FAILURES || OMISSION_WARNINGS.contains(&code)

@@ -48,6 +48,7 @@ use crate::viewer::Viewer;
 use crate::{previous_runs, table_colors};
 use render::document::terminal::prose_width;
 use render::formats::Format;
+use render::report::label::FAILED_LATE;
 use render::report::{bars, html, svg, table};
 
 const REPORT: &str = "report.json";
@@ -95,7 +96,8 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     // Measure the rounds. Each is shown, checked for late ticks, and printed if it is streamed.
     let conditions = Conditions { host, changes, started_utc, starts };
     let view = live_view(&plan, args);
-    let mut observer = RunObserver { view, plan: &plan, settings, late, settling };
+    let measured = vec![false; plan.scenarios.len()];
+    let mut observer = RunObserver { view, plan: &plan, settings, late, settling, measured };
     let mut stream = (args.format == Format::Jsonl).then(|| RoundStream::new(&stop));
     let mut listener =
         stream.as_mut().map(|stream| |id: &str, result: RecordedRound<'_>| stream.add(id, result));
@@ -253,6 +255,8 @@ struct RunObserver<'a> {
     settings: RoundSettings,
     late: Option<LateTicks>,
     settling: Option<Settling>,
+    /// Whether a round of each scenario was measured.
+    measured: Vec<bool>,
 }
 
 impl RunObserver<'_> {
@@ -303,8 +307,12 @@ impl Observer for RunObserver<'_> {
                     .iter()
                     .map(|i| (i.samples.lateness_ns.as_slice(), i.samples.skipped()));
                 self.view.finish_round(index, round.index, instances);
+                self.measured[index] = true;
             }
-            Err(reason) => self.view.error(&format!("{}: not measured: {reason}", scenario.id)),
+            Err(reason) => {
+                let extent = if self.measured[index] { FAILED_LATE } else { "not measured" };
+                self.view.error(&format!("{}: {extent}: {reason}", scenario.id));
+            }
         }
     }
 }

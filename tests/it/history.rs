@@ -92,6 +92,14 @@ fn lowest_p99_needs_a_competitor() {
         let line = lines.iter().find(directory).expect("the run");
         assert_eq!(line["least_late"], lowest, "{name}");
     }
+    let file = directory.path().join("results/higher/report.json");
+    let mut report: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    report["subjects"][1]["status"] = json!({ "state": "failed", "reason": "it crashed" });
+    std::fs::write(&file, report.to_string()).unwrap();
+    let json = history(directory.path(), &["--format", "json"]).exits(0).stdout;
+    let lines: Vec<Value> = serde_json::from_str(&json).unwrap();
+    let higher = lines.iter().find(|line| line["directory"].as_str().unwrap().ends_with("higher"));
+    assert_eq!(higher.unwrap()["least_late"], Value::Null, "the lowest one failed");
 }
 
 #[test]

@@ -3,6 +3,9 @@
 use std::path::Path;
 
 use crate::osjitter::{Osjitter, Ran};
+use files::file::File as _;
+use files::report::{Report, Status, Warning};
+
 use crate::workspace::root;
 
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/report.json");
@@ -43,6 +46,52 @@ fn report_reproduces_table_and_pictures() {
 }
 
 #[test]
+/// A subject of which the first rounds were measured has numbers like any other.
+#[test]
+fn late_failures_are_named_everywhere() {
+    let text = std::fs::read_to_string(FIXTURE).unwrap();
+    let mut failed = Report::from_json(&text).unwrap();
+    let id = failed.subjects[0].id.clone();
+    failed.subjects[0].status = Status::Failed { reason: "it exploded".to_owned() };
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("report.json");
+    std::fs::write(&file, failed.to_json()).unwrap();
+    for format in ["table", "markdown", "html"] {
+        let shown = report(&file).args(["--format", format]).run().exits(0).stdout;
+        let note = format!("{id}: failed after its first rounds: it exploded");
+        assert!(shown.replace('\n', " ").contains(&note), "{shown}");
+        assert!(!shown.contains("not measured"), "{shown}");
+    }
+    let page = report(&file).args(["--format", "html"]).run().exits(0).stdout;
+    assert!(page.contains("; it failed after its first rounds: it exploded."), "{page}");
+    let card = report(&file).args(["--format", "card"]).run().exits(0).stdout;
+    assert!(card.contains(" (failed)"), "{card}");
+    // The first sentence is about the program of the user.
+    failed.plan.scenarios.iter_mut().find(|scenario| scenario.id == id).unwrap().command =
+        Some(vec!["./mine".to_owned()]);
+    std::fs::write(&file, failed.to_json()).unwrap();
+    let table = report(&file).run().exits(0).stdout;
+    assert!(table.contains("failed after its first rounds, in which it was"), "{table}");
+}
+
+#[test]
+fn early_ends_are_named_alike() {
+    let text = std::fs::read_to_string(FIXTURE).unwrap();
+    let mut ended = Report::from_json(&text).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("report.json");
+    ended.partial = true;
+    ended.warnings = vec![Warning::new("break", "tick 5 was late", "see flight.json")];
+    std::fs::write(&file, ended.to_json()).unwrap();
+    for format in ["table", "markdown", "html"] {
+        let shown = report(&file).args(["--format", format]).run().exits(0).stdout;
+        let shown = shown.replace('\n', " ");
+        let note = "nded at a late tick: the values cover the time until then";
+        assert!(shown.contains(note) && !shown.contains("nterrupted"), "{shown}");
+        assert!(shown.contains("tick 5 was late. see flight.json."), "{shown}");
+    }
+}
+
 fn standard_input_can_be_read() {
     let home = tempfile::tempdir().unwrap();
     let in_home = |args: &[String]| Osjitter::new(args).directory(home.path());

@@ -236,7 +236,7 @@ fn failed_subject_does_not_affect_others() {
         lines[..2],
         [
             "3 subjects × 1000 ticks: about 2s",
-            "scripted-c@500us/current-thread: not measured: no timer left"
+            "scripted-c@500us/current-thread: failed after its first rounds: no timer left"
         ]
     );
     insta::assert_snapshot!(ran.stdout.split("\n\n").nth(1).unwrap(), @r"
@@ -245,7 +245,7 @@ fn failed_subject_does_not_affect_others() {
     scripted    15.0 us  16.3 us  1.01 ms      -  1.01 ms  6.00 %  9.00 us
     scripted-b  14.0 us  1.20 ms  1.20 ms      -  1.20 ms  25.0 %  4.00 us
     scripted-c     5 ns     5 ns        -      -     5 ns       0        -
-    scripted-c@500us/current-thread: not measured: no timer left
+    scripted-c@500us/current-thread: failed after its first rounds: no timer left
     ");
 }
 

@@ -706,3 +706,13 @@ pub enum Status {
         reason: String,
     },
 }
+
+impl Status {
+    /// Returns the reason for a failure.
+    pub fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Failed { reason } => Some(reason),
+            Self::Measured | Self::Partial => None,
+        }
+    }
+}

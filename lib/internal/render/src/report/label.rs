@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cli::units::format_exact_ns;
 use cli::words::prefix_or_empty;
-use files::report::{Report, Status, Subject};
+use files::report::{Report, Subject};
 
 use crate::picture::palette::{Sign, Signs};
 
@@ -17,10 +17,27 @@ pub fn is_program(report: &Report, subject: &Subject) -> bool {
 
 /// Returns the reason for which a subject has no summary.
 pub fn unmeasured_reason(subject: &Subject) -> &str {
-    match &subject.status {
-        Status::Failed { reason } => reason,
-        _ => "no tick came",
-    }
+    subject.status.failure().unwrap_or("no tick came")
+}
+
+/// Describes the failure of a subject, if it failed, by whether it has numbers of earlier rounds.
+pub fn failure_note(subject: &Subject) -> Option<String> {
+    let (id, reason) = (&subject.id, subject.status.failure()?);
+    let extent = if has_failed_late(subject) { FAILED_LATE } else { "not measured" };
+    Some(format!("{id}: {extent}: {reason}"))
+}
+
+/// Returns the notes on the subjects that have numbers although they failed.
+pub fn late_failure_notes(report: &Report) -> impl Iterator<Item = String> {
+    report.subjects.iter().filter(|subject| has_failed_late(subject)).filter_map(failure_note)
+}
+
+/// Words for a subject that has numbers although it failed.
+pub const FAILED_LATE: &str = "failed after its first rounds";
+
+/// Returns whether a subject has numbers although it failed.
+pub(super) fn has_failed_late(subject: &Subject) -> bool {
+    subject.summary.is_some() && subject.status.failure().is_some()
 }
 
 /// The names of the subjects of one report, in its order.

@@ -2,11 +2,11 @@
 //! cost, and a summary in sentences.
 
 use cli::time::{format_interval, format_time};
-use cli::words::{or_dash, prefix_or_empty};
+use cli::words::{end_sentence, or_dash, prefix_or_empty};
 use files::report::{Distribution, PERCENTILES, Report, Subject, Summary};
 
 use crate::document::{self, Document, Table};
-use crate::report::label::{Labels, labels, unmeasured_reason};
+use crate::report::label::{Labels, labels, late_failure_notes, unmeasured_reason};
 use crate::report::origin::{self, origin};
 use crate::report::ranking::Ranking;
 use crate::report::tradeoff::format_missed;
@@ -83,7 +83,8 @@ fn with_interval(lateness: &Distribution, key: &str, ns: i64) -> String {
     format_time(ns) + &prefix_or_empty(" ", interval)
 }
 
-/// Returns the origin of the report, the meaning of marks and brackets, commands and loads.
+/// Returns the origin of the report, the meaning of marks and brackets, failures, commands and
+/// loads.
 fn notes(report: &Report) -> Vec<String> {
     let observer = prefix_or_empty("; ", origin::observer(report));
     let (tool, origin) = (&report.tool, origin(report));
@@ -92,9 +93,10 @@ fn notes(report: &Report) -> Vec<String> {
     if summaries(report).any(|summary| !summary.lateness_ns.ci95.is_empty()) {
         notes.push("In brackets: 95 % confidence intervals over rounds.".to_owned());
     }
-    let mut facts = origin::commands(report);
+    let mut facts: Vec<String> = late_failure_notes(report).collect();
+    facts.extend(origin::commands(report));
     facts.extend(report.loads.iter().filter_map(origin::load));
     facts.extend(settings::notes(report));
-    notes.extend(facts.into_iter().map(|fact| fact + "."));
+    notes.extend(facts.iter().map(|fact| end_sentence(fact)));
     notes
 }

@@ -402,6 +402,7 @@ fn find_conditions(report: &Report) -> Vec<Conditions<'_>> {
 #[cfg(test)]
 mod tests {
     use files::fitness::{Facts, Fitness};
+    use files::report::Status;
 
     use super::*;
     use crate::report::synthetic::{
@@ -415,6 +416,16 @@ mod tests {
     /// Equal tails; the second subject is lower at the median.
     const TIE_AT_P99: [SyntheticSubject; 2] =
         [subject("a", 60.0, 200.0, 30.0), subject("b", 40.0, 200.0, 30.0)];
+
+    #[test]
+    fn failed_subjects_do_not_compete() {
+        let mut report = report(&APART, ROUNDS);
+        assert_eq!(winners(&Ranking::new(&report)), [1]);
+        report.subjects[1].status = Status::Failed { reason: "it crashed".to_owned() };
+        let ranking = Ranking::new(&report);
+        assert_eq!((winners(&ranking), &ranking.groups()[0].competitors), (vec![], &vec![0]));
+        assert!(!ranking.is_cheapest(1) && !ranking.points().iter().any(|point| point.front));
+    }
 
     fn winners(ranking: &Ranking<'_>) -> Vec<usize> {
         (0..ranking.report().subjects.len()).filter(|&index| ranking.is_winner(index)).collect()

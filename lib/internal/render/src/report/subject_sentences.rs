@@ -1,21 +1,21 @@
 //! A sentence about each subject of a report, in the order of the ranking.
 
 use cli::time::format_time;
-use cli::words::pluralize;
+use cli::words::{end_sentence, pluralize};
 use files::quantity::is_gaps;
 use files::report::{Distribution, Report, Subject};
 use files::subjects::is_control;
 
 use crate::report::cost::format_cost;
-use crate::report::label::unmeasured_reason;
+use crate::report::label::{FAILED_LATE, unmeasured_reason};
 use crate::report::ranking::Ranking;
 use crate::report::tradeoff;
 use crate::report::trust::{Trust, UNRELIABLE};
 
 /// Returns one sentence per subject: its index in the report, and the text that follows its name.
 ///
-/// The subject with the lowest percentile comes first, then subjects that miss most of their ticks,
-/// then the controls, then subjects that could not be measured. Subjects of which none is clearly
+/// The subject with the lowest percentile comes first, then subjects that failed or miss most of
+/// their ticks, then the controls, then subjects that could not be measured. Subjects of which none is clearly
 /// the lowest keep the order of the report, as do all subjects without a ranking.
 pub fn sentences(ranking: &Ranking<'_>) -> Vec<(usize, String)> {
     let report = ranking.report();
@@ -76,7 +76,11 @@ fn describe_subject(report: &Report, subject: &Subject, front: bool) -> String {
     } else {
         ""
     };
-    format!("{late}{cost}{missed}{unbeaten}.")
+    let failure = match subject.status.failure() {
+        Some(reason) => format!("; it {FAILED_LATE}: {reason}"),
+        None => String::new(),
+    };
+    end_sentence(&format!("{late}{cost}{missed}{unbeaten}{failure}"))
 }
 
 /// Describes the median and the tail of the lateness, and which of them is not trusted.

@@ -7,11 +7,11 @@ use cli::terminal::is_verbose;
 use cli::time::{format_interval, format_number, format_time};
 use cli::words::{capitalize, end_sentence, group_digits, or_dash, pluralize, prefix_or_empty};
 use cli::wrap::wrap;
-use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary, Warning};
+use files::report::{PERCENTILES, Percentile, Report, Subject, Summary, Warning};
 
 use crate::document::{Document, Table, terminal};
 use crate::report::cost::core_percent;
-use crate::report::label::labels;
+use crate::report::label::{failure_note, labels};
 use crate::report::origin::{self, origin};
 use crate::report::ranking::Ranking;
 use crate::report::trust::Trust;
@@ -283,9 +283,7 @@ fn mark_note(ranking: &Ranking<'_>) -> String {
 fn notes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     for subject in &report.subjects {
-        if let Status::Failed { reason } = &subject.status {
-            notes.push(format!("{}: not measured: {reason}", subject.id));
-        }
+        notes.extend(failure_note(subject));
         if let Some(Summary { early: Some(early @ 1..), .. }) = subject.summary {
             let ticks = pluralize(early, "tick");
             notes.push(format!("{}: {ticks} came before the deadline", subject.id));

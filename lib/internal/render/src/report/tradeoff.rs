@@ -90,9 +90,10 @@ fn format_known_missed(known: u64, ticks: u64) -> String {
     }
 }
 
-/// Whether a subject can be recommended: it is not a control, it was measured, and most of its
-/// ticks were in time.
+/// Whether a subject can be recommended: it is not a control, it was measured and did not fail, and
+/// most of its ticks were in time.
 pub fn keeps_up(subject: &Subject) -> bool {
     !is_control(&subject.name)
+        && subject.status.failure().is_none()
         && subject.summary.as_ref().is_some_and(|s| missed_share(s) <= MAX_MISSED_SHARE)
 }

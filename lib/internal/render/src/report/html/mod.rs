@@ -10,14 +10,14 @@ mod why;
 
 use cli::time::format_unsigned_time;
 use cli::units::format_exact_ns;
-use cli::words::{capitalize, pluralize, prefix_or_empty};
+use cli::words::{capitalize, end_sentence, pluralize, prefix_or_empty};
 use files::fitness::MIN_GAP_NS;
 use files::report::{Change, Clock, Host, Report, Subject, Warning};
 
 use crate::document::html::{escape, frame};
 use crate::picture::palette::Sign;
 use crate::report::command::Command;
-use crate::report::label::{Labels, is_program, labels, signs};
+use crate::report::label::{Labels, is_program, labels, late_failure_notes, signs};
 use crate::report::origin::{self, origin};
 use crate::report::ranking::Ranking;
 use crate::report::stalls::{self, STALLED_ROUND_NOTE};
@@ -108,7 +108,7 @@ fn section(report: &Report, signs: &[Sign]) -> String {
         heading(&ranking),
         fitness_note(report),
         origin_note(report, &shared),
-        table::render(report, &names, &shared) + &settings_notes(report),
+        table::render(report, &names, &shared) + &table_notes(report),
         details(&ranking),
         warnings(report),
         pictures(&price),
@@ -164,10 +164,12 @@ fn fitness_note(report: &Report) -> String {
     }
 }
 
-/// Renders the settings in which subjects differ from the control.
-fn settings_notes(report: &Report) -> String {
-    let notes = settings::notes(report).into_iter();
-    notes.map(|note| format!("<p class=\"note\">{}.</p>\n", escape(&capitalize(&note)))).collect()
+/// Renders the failures of subjects that have numbers, and the settings in which subjects differ
+/// from the control.
+fn table_notes(report: &Report) -> String {
+    let settings = settings::notes(report).into_iter().map(|note| capitalize(&note));
+    let notes = late_failure_notes(report).chain(settings);
+    notes.map(|note| format!("<p class=\"note\">{}</p>\n", escape(&end_sentence(&note)))).collect()
 }
 
 /// Renders a sentence for each subject.

@@ -16,7 +16,16 @@ pub(super) fn describe_caveats(ranking: &Ranking<'_>, lines: &[SubjectLine<'_>])
     let report = ranking.report();
     let mut caveats = Vec::new();
     if ranking.percentile().is_some() {
-        caveats.extend(describe_unranked(lines));
+        let competitors = lines.iter().filter(|line| !line.is_control());
+        let (failed, others): (Vec<_>, Vec<_>) =
+            competitors.partition(|line| line.subject.status.failure().is_some());
+        let behind: Vec<_> =
+            others.into_iter().filter(|line| !tradeoff::keeps_up(line.subject)).collect();
+        caveats.extend(describe_unranked(&failed, "failed"));
+        caveats.extend(match behind.as_slice() {
+            [_] => describe_unranked(&behind, "missed most of its ticks"),
+            _ => describe_unranked(&behind, "missed most of their ticks"),
+        });
     }
     let trust = Trust::from_report(report);
     for line in lines {
@@ -27,18 +36,13 @@ pub(super) fn describe_caveats(ranking: &Ranking<'_>, lines: &[SubjectLine<'_>])
     if caveats.is_empty() { None } else { Some(format!("Note: {}.", caveats.join("; "))) }
 }
 
-/// Names the subjects that missed too many ticks to be ranked.
-fn describe_unranked(lines: &[SubjectLine<'_>]) -> Option<String> {
-    let is_behind =
-        |line: &&SubjectLine<'_>| !line.is_control() && !tradeoff::keeps_up(line.subject);
-    let behind: Vec<&str> = lines.iter().filter(is_behind).map(|l| l.name.as_str()).collect();
-    match behind.as_slice() {
+/// Names subjects that are not ranked.
+fn describe_unranked(lines: &[&SubjectLine<'_>], reason: &str) -> Option<String> {
+    let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+    match names.as_slice() {
         [] => None,
-        [name] => Some(format!("{name} missed most of its ticks and is not ranked")),
-        several => Some(format!(
-            "{} missed most of their ticks and are not ranked",
-            join_with(several, "and")
-        )),
+        [name] => Some(format!("{name} {reason} and is not ranked")),
+        several => Some(format!("{} {reason} and are not ranked", join_with(several, "and"))),
     }
 }
 

@@ -4,16 +4,26 @@ use cli::amount::format_ratio_with_interval;
 use cli::time::format_time;
 use cli::words::prefix_or_empty;
 use files::compare::{Conclusion, PairDifference};
+use files::report::Subject;
 
 use crate::report::cost::format_cost;
-use crate::report::label::{is_program, labels};
+use crate::report::label::{FAILED_LATE, has_failed_late, is_program, labels};
 use crate::report::ranking::{BehindSubject, RankedGroup, Ranking, Standing};
 use crate::report::summary::name_list::{join_names, join_with, label};
 use crate::report::summary::subject_line::SubjectLine;
 
 fn describe_program(line: &SubjectLine<'_>) -> String {
     let (late, cost) = (format_time(line.late), format_cost(line.subject, " and used"));
-    format!("{} was {late} late{cost}", line.name)
+    format!("{} was {late} late{cost}", name_with_failure(line.subject, &line.name))
+}
+
+/// Returns the name of a subject, as the start of a sentence about its lateness.
+fn name_with_failure(subject: &Subject, name: &str) -> String {
+    if has_failed_late(subject) {
+        format!("{name} {FAILED_LATE}, in which it")
+    } else {
+        name.to_owned()
+    }
 }
 
 /// Maximum number of programs of the user that are described.
@@ -78,7 +88,7 @@ impl Narrator<'_> {
                 (Some(line), _) => Some(describe_program(line)),
                 (None, Some(summary)) => {
                     let late = format_time(summary.lateness_ns.max);
-                    Some(format!("{name} was at most {late} late"))
+                    Some(format!("{} was at most {late} late", name_with_failure(subject, &name)))
                 }
                 (None, None) => Some(format!("{name} was not measured")),
             });
@@ -103,7 +113,7 @@ impl Narrator<'_> {
             return None;
         }
         let difference = self.ranking.difference(standing.best, line.index);
-        if difference.conclusion != Conclusion::BaseIsLower {
+        if has_failed_late(line.subject) || difference.conclusion != Conclusion::BaseIsLower {
             return Some(described);
         }
         Some(match format_factor(&difference) {
@@ -164,7 +174,7 @@ impl Narrator<'_> {
         let Some((group, standing)) =
             group.and_then(|group| Some((group, group.standing.as_ref()?)))
         else {
-            return "Not ranked: every subject missed more than half of its ticks.".to_owned();
+            return format!("Not ranked: every subject {}.", self.unranked_reason());
         };
         if standing.is_tie_of_all() {
             return self.describe_tie(group, standing);
@@ -172,9 +182,9 @@ impl Narrator<'_> {
         let Some(best) = self.line(standing.best) else { return String::new() };
         if standing.behind.is_empty() {
             let rest = if subjects > 1 {
-                " Every other ticker missed more than half of its ticks."
+                format!(" Every other ticker {}.", self.unranked_reason())
             } else {
-                ""
+                String::new()
             };
             let (late, cost) = (format_time(best.late), format_cost(best.subject, " and used"));
             return format!("{} was {late} late at {}{cost}.{rest}", best.name, self.at);
@@ -193,6 +203,15 @@ impl Narrator<'_> {
         };
         let (others, higher) = (self.describe_others(group, standing), self.describe_higher(group));
         format!("{lead}.{others}{higher}")
+    }
+
+    /// Returns why subjects that are no controls do not compete.
+    fn unranked_reason(&self) -> &'static str {
+        if self.lines.iter().any(|line| !line.is_control() && has_failed_late(line.subject)) {
+            "failed or missed more than half of its ticks"
+        } else {
+            "missed more than half of its ticks"
+        }
     }
 
     /// Describes competitors of which none is clearly different from the best.

@@ -11,7 +11,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use crate::picture::canvas::{Area, DrawResult, FONT, Picture, colour, draw_sized, mark};
 use crate::report::command::Command;
 use crate::report::cost::core_percent;
-use crate::report::label::labels;
+use crate::report::label::{has_failed_late, labels};
 use crate::report::ranking::Ranking;
 use crate::report::svg::{Drawable, by_importance, drawables};
 use crate::report::trust::Trust;
@@ -125,7 +125,9 @@ fn draw_table(
     for (row, n) in rows.iter().zip(0..) {
         let y = top + HEADING_HEIGHT + n * ROW_HEIGHT;
         area.draw(&(EmptyElement::at((LEFT + 8, y + 14)) + mark(row.sign, (0, 0))))?;
-        let name: String = row.name.chars().take(MAX_NAME_CHARS).collect();
+        let failure = if has_failed_late(row.subject) { " (failed)" } else { "" };
+        let name = row.name.chars().take(MAX_NAME_CHARS - failure.len());
+        let name: String = name.chain(failure.chars()).collect();
         write_row(area, &name, &cells(row.subject, tail), (LEFT + 28, y), ROW_PX)?;
         let width = (late(row) as f64 / largest as f64 * f64::from(RIGHT - LEFT)).max(2.0) as i32;
         let bar = [(LEFT, y + 36), (LEFT + width, y + 43)];

@@ -55,13 +55,15 @@ pub(super) fn note(ranking: &Ranking<'_>, undrawn: &[&str]) -> String {
             );
         }
         let subjects = &ranking.report().subjects;
-        let is_behind = |point: &Point| !point.control && !keeps_up(&subjects[point.subject]);
-        sentences.extend(match (has_controls, points.iter().any(is_behind)) {
-            (true, true) => {
-                Some("Not ranked: controls (hollow), and subjects that missed most of their ticks.")
-            }
+        let is_unranked = |point: &Point| !point.control && !keeps_up(&subjects[point.subject]);
+        sentences.extend(match (has_controls, points.iter().any(is_unranked)) {
+            (true, true) => Some(
+                "Not ranked: controls (hollow), and subjects that failed or missed most of their ticks.",
+            ),
             (true, false) => Some("Not ranked: controls (hollow)."),
-            (false, true) => Some("Not ranked: subjects that missed most of their ticks."),
+            (false, true) => {
+                Some("Not ranked: subjects that failed or missed most of their ticks.")
+            }
             (false, false) => None,
         });
     }
