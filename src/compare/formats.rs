@@ -6,6 +6,8 @@ use files::file::File as _;
 use jitterstat::gate::Sides;
 use render::document::{Document, Item, Table};
 use render::formats::{Format, Offer, Rendering};
+use render::report::command::quote_command;
+use render::report::table::format_warning;
 
 use crate::compare::wording::{
     self, MEDIAN_ROUND_NOTE, Mark, conditions_sentence, findings_sentence, footnotes, metric_rows,
@@ -95,7 +97,7 @@ fn add_fitness(document: &mut Document, comparison: &Comparison) {
 fn add_notes(document: &mut Document, comparison: &Comparison) {
     document.notes(footnotes(comparison));
     for warning in &comparison.warnings {
-        document.warning(format!("{}: {} {}", warning.code, warning.message, warning.hint));
+        document.warning(format_warning(warning));
     }
 }
 

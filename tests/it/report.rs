@@ -92,6 +92,7 @@ fn early_ends_are_named_alike() {
     }
 }
 
+#[test]
 fn standard_input_can_be_read() {
     let home = tempfile::tempdir().unwrap();
     let in_home = |args: &[String]| Osjitter::new(args).directory(home.path());

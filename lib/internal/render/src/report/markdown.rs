@@ -2,13 +2,14 @@
 //! cost, and a summary in sentences.
 
 use cli::time::{format_interval, format_time};
-use cli::words::{end_sentence, or_dash, prefix_or_empty};
+use cli::words::{capitalize, end_sentence, or_dash, prefix_or_empty};
 use files::report::{Distribution, PERCENTILES, Report, Subject, Summary};
 
 use crate::document::{self, Document, Table};
 use crate::report::label::{Labels, labels, late_failure_notes, unmeasured_reason};
 use crate::report::origin::{self, origin};
 use crate::report::ranking::Ranking;
+use crate::report::table::{early_end_note, format_warning};
 use crate::report::tradeoff::format_missed;
 use crate::report::trust::Trust;
 use crate::report::{fitness, settings, summary, why};
@@ -37,11 +38,11 @@ fn document(report: &Report) -> Document {
     document.notes(notes(report));
     document.paragraph(summary::details(&ranking));
     why::add_diagnoses(&mut document, report);
-    if report.partial {
-        document.warning("Interrupted: the values cover the time until then.");
+    if let Some(note) = early_end_note(report) {
+        document.warning(capitalize(&note) + ".");
     }
     for warning in &report.warnings {
-        document.warning(format!("{}: {} {}", warning.code, warning.message, warning.hint));
+        document.warning(format_warning(warning));
     }
     document
 }

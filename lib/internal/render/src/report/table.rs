@@ -118,7 +118,7 @@ pub fn describe_warnings(warnings: &[Warning]) -> Vec<String> {
             None => by_code.push((warning, 0)),
         }
     }
-    by_code.into_iter().map(|(first, others)| format_warning(first, others)).collect()
+    by_code.into_iter().map(|(first, others)| format_group(first, others)).collect()
 }
 
 /// Shortens a text to one line: its first sentence, or if that is too long, as many clauses or
@@ -136,10 +136,21 @@ fn shorten_to_line(text: &str, width: usize) -> String {
     format!("{}{ELLIPSIS}\n", &line[..end])
 }
 
-fn format_warning(warning: &Warning, others: usize) -> String {
+fn format_group(warning: &Warning, others: usize) -> String {
     let more = if others > 0 { format!(" (And {others} more like it.)") } else { String::new() };
-    let (message, hint) = (end_sentence(&warning.message), end_sentence(&warning.hint));
-    format!("{}: {message} {hint}{more}", warning.code)
+    format_warning(warning) + &more
+}
+
+/// Formats the code of a warning and its sentences.
+pub fn format_warning(warning: &Warning) -> String {
+    format!("{}: {}", warning.code, warning_sentences(warning))
+}
+
+/// Returns the message and the hint of a warning as sentences.
+pub fn warning_sentences(warning: &Warning) -> String {
+    let texts = [&warning.message, &warning.hint].into_iter().filter(|text| !text.is_empty());
+    let sentences: Vec<String> = texts.map(|text| end_sentence(text)).collect();
+    sentences.join(" ")
 }
 
 /// Renders the diagnoses of late ticks after an empty line: those of the user's programs or, if no
@@ -292,14 +303,7 @@ fn notes(report: &Report) -> Vec<String> {
     notes.extend(origin::commands(report));
     notes.extend(report.loads.iter().filter_map(origin::load));
     notes.extend(settings::notes(report));
-    if report.partial {
-        let how = if report.warnings.iter().any(|w| w.code == BREAK) {
-            "ended at a late tick"
-        } else {
-            "interrupted"
-        };
-        notes.push(format!("{how}: the values cover the time until then"));
-    }
+    notes.extend(early_end_note(report));
     notes
 }
 
@@ -315,6 +319,13 @@ fn has_percentiles(report: &Report) -> bool {
 }
 
 /// Returns the columns of the table. `with_interval` adds the interval of the ranking percentile.
+/// Says that a run is incomplete, and how it ended.
+pub fn early_end_note(report: &Report) -> Option<String> {
+    let has_late_end = report.warnings.iter().any(|warning| warning.code == BREAK);
+    let how = if has_late_end { "ended at a late tick" } else { "interrupted" };
+    report.partial.then(|| format!("{how}: the values cover the time until then"))
+}
+
 fn table_columns(ranking: &Ranking<'_>, args: &TableArgs, with_interval: bool) -> Vec<TableColumn> {
     let (shown, ranked) = (ranking.shown(), ranking.percentile());
     let mut columns = match args.columns.as_slice() {

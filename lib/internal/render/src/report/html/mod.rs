@@ -21,6 +21,7 @@ use crate::report::label::{Labels, is_program, labels, late_failure_notes, signs
 use crate::report::origin::{self, origin};
 use crate::report::ranking::Ranking;
 use crate::report::stalls::{self, STALLED_ROUND_NOTE};
+use crate::report::table::{early_end_note, warning_sentences};
 use crate::report::trust::Trust;
 use crate::report::{fitness, overflow, settings, subject_sentences, summary};
 use files::quantity::is_gaps;
@@ -141,8 +142,8 @@ fn origin_note(report: &Report, shared: &str) -> String {
         let spans: Vec<String> = spans.collect();
         html += &format!("<pre class=\"command\">{}</pre>\n", spans.join(" "));
     }
-    if report.partial {
-        html += "<p class=\"warning\">Interrupted: the values cover the time until then.</p>\n";
+    if let Some(note) = early_end_note(report) {
+        html += &format!("<p class=\"warning\">{}.</p>\n", capitalize(&note));
     }
     html
 }
@@ -204,9 +205,9 @@ fn warnings(report: &Report) -> String {
 /// Renders a paragraph with these attributes for each warning.
 fn render_warnings(warnings: &[Warning], attributes: &str) -> String {
     let mut html = String::new();
-    for Warning { code, message, hint, .. } in warnings {
-        let (code, message, hint) = (escape(code), escape(message), escape(hint));
-        html += &format!("<p{attributes}><b>{code}</b> {message} {hint}</p>\n");
+    for warning in warnings {
+        let (code, sentences) = (escape(&warning.code), escape(&warning_sentences(warning)));
+        html += &format!("<p{attributes}><b>{code}</b> {sentences}</p>\n");
     }
     html
 }
