@@ -1,6 +1,6 @@
 //! The shortest command that repeats the measurement of a report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use cli::units::format_exact_ns;
@@ -38,11 +38,14 @@ impl Command {
     fn from_plan(plan: &Plan) -> Self {
         let mut parts = vec!["osjitter run".to_owned()];
         match scenario_flags(&plan.scenarios) {
-            Some(flags) => parts.extend(flags),
+            Some(flags) => {
+                parts.extend(flags);
+                parts.extend(plan_flags(plan));
+                parts.extend(program_flags(&plan.scenarios));
+            }
+            // The file has the settings as well, and a program would replace all of its targets.
             None => parts.push(REPEAT_PLAN.to_owned()),
         }
-        parts.extend(plan_flags(plan));
-        parts.extend(program_flags(&plan.scenarios));
         Self { parts }
     }
 
@@ -103,7 +106,9 @@ fn trace_parts(trace: &Trace) -> Vec<String> {
 /// Returns the flags that describe the scenarios, without programs. `None` if the scenarios do
 /// not form a matrix of subjects, periods, runtimes and loads.
 fn scenario_flags(scenarios: &[Scenario]) -> Option<Vec<String>> {
-    if !is_matrix(scenarios) {
+    // There is one flag for the meter of all programs.
+    let meters = distinct(scenarios.iter().filter(|s| s.command.is_some()).map(|s| &s.meter));
+    if !is_matrix(scenarios) || meters.len() > 1 {
         return None;
     }
     let mut parts = Vec::new();
@@ -130,16 +135,49 @@ fn scenario_flags(scenarios: &[Scenario]) -> Option<Vec<String>> {
     Some(parts)
 }
 
-/// Returns whether every period has the same scenarios.
+/// Returns whether flags expand to exactly these scenarios: all combinations of their subjects and
+/// programs with their periods, runtimes, loads and CPUs.
+///
+/// A program and a bare thread have no runtime, and therefore one instance and no load of tasks.
 fn is_matrix(scenarios: &[Scenario]) -> bool {
-    let mut by_period: BTreeMap<u64, Vec<_>> = BTreeMap::new();
-    for s in scenarios {
-        let conditions = (&s.subject, &s.command, &s.runtime, &s.load, s.instances, s.cpu);
-        by_period.entry(s.period_ns).or_default().push(conditions);
+    let periods = distinct(scenarios.iter().map(|s| s.period_ns));
+    let cpus = distinct(scenarios.iter().map(|s| s.cpu));
+    let runtimes = distinct(scenarios.iter().filter_map(|s| s.runtime.as_deref()));
+    let loads = loads(scenarios);
+    let loads_without_runtime =
+        distinct(loads.iter().map(|load| load.filter(|load| !load.starts_with(TASKS))));
+    let instances = scenarios.iter().map(|s| s.instances).max();
+    let mut by_target: BTreeMap<_, Vec<&Scenario>> = BTreeMap::new();
+    for scenario in scenarios {
+        by_target.entry((&scenario.subject, &scenario.command)).or_default().push(scenario);
     }
-    let mut groups = by_period.values();
-    let first = groups.next();
-    groups.all(|group| Some(group) == first)
+    by_target.values().all(|group| {
+        let has_runtime = group[0].runtime.is_some();
+        let (loads, instances) = match has_runtime {
+            true => (&loads, instances),
+            false => (&loads_without_runtime, Some(1)),
+        };
+        let is_combination = |s: &&Scenario| {
+            s.runtime.is_some() == has_runtime
+                && Some(s.instances) == instances
+                && loads.contains(&s.load.as_deref())
+        };
+        let runtimes = if has_runtime { runtimes.len() } else { 1 };
+        let found: BTreeSet<_> =
+            group.iter().map(|s| (s.period_ns, &s.runtime, &s.load, s.cpu)).collect();
+        group.iter().all(is_combination)
+            && found.len() == periods.len() * runtimes * loads.len() * cpus.len()
+    })
+}
+
+/// The start of a load of tasks, which needs a runtime.
+const TASKS: &str = "tasks:";
+
+/// Returns the loads of the scenarios that run with every load: those with a runtime, if any has.
+fn loads(scenarios: &[Scenario]) -> Vec<Option<&str>> {
+    let has_runtime = scenarios.iter().any(|s| s.runtime.is_some());
+    let complete = scenarios.iter().filter(|s| s.runtime.is_some() || !has_runtime);
+    distinct(complete.map(|s| s.load.as_deref()))
 }
 
 /// Returns a flag for each subject, unless they are the ones that are measured by default.
@@ -171,7 +209,7 @@ fn condition_flags(scenarios: &[Scenario]) -> Vec<String> {
     if runtimes.iter().any(|runtime| *runtime != DEFAULT_RUNTIME) {
         parts.extend(runtimes.iter().map(|runtime| format!("--runtime {runtime}")));
     }
-    let loads = distinct(scenarios.iter().map(|s| s.load.as_deref()));
+    let loads = loads(scenarios);
     if loads != [None] {
         parts.extend(
             loads.iter().map(|load| format!("--load {}", quote_word(load.unwrap_or("none")))),
@@ -346,6 +384,27 @@ mod tests {
         );
         let short = Scenario { ticks: 9, ..scenario("nanosleep") };
         assert_eq!(command(vec![scenario("spin"), short]), expected);
+    }
+
+    #[test]
+    fn incomplete_matrix_is_no_flags() {
+        let expected = "osjitter run --plan report.json";
+        let loaded = Scenario { load: Some("cpu:1".to_owned()), ..scenario("os-sleep") };
+        let all = [scenario("spin"), scenario("os-sleep"), loaded.clone()];
+        assert_eq!(command(all.to_vec()), expected, "spin ran without the load");
+        let multi = Scenario { runtime: Some("multi-thread:2".to_owned()), ..scenario("os-sleep") };
+        assert_eq!(command(vec![scenario("spin"), multi]), expected);
+        let three = Scenario { instances: 3, ..scenario("os-sleep") };
+        assert_eq!(command(vec![scenario("spin"), three.clone()]), expected);
+        // A program would replace every subject of the plan.
+        assert_eq!(command(vec![program(&["./a"]), loaded, scenario("os-sleep")]), expected);
+        // Only the subject with a runtime can have instances and tasks.
+        let bare = Scenario { runtime: None, ..scenario("nanosleep") };
+        let tasks = Scenario { load: Some("tasks:2x1us".to_owned()), ..three };
+        assert_eq!(
+            command(vec![tasks, bare]),
+            "osjitter run --subject os-sleep --subject nanosleep --load tasks:2x1us --instances 3"
+        );
     }
 
     #[test]
