@@ -7,6 +7,7 @@ use render::formats::{Format, Offer, Rendering};
 
 use crate::doctor::file::{Checkup, Item, OtherTool, Weight};
 use crate::doctor::proof_text;
+use crate::doctor::tools::is_imported;
 
 /// The formats of a checkup and their formatters.
 pub const FORMATS: [Offer<Checkup>; 4] = [
@@ -31,10 +32,12 @@ pub fn document(checkup: &Checkup) -> Document {
     if let Some(proof) = &checkup.proof {
         document.append(proof_text::verdict(proof));
     }
-    // A proof measures possible causes, so only the certain ones are listed next to it.
-    let sections = if checkup.proof.is_some() { &SECTIONS[..1] } else { &SECTIONS };
-    for &(weight, heading) in sections {
-        let items = checkup.items.iter().filter(|item| item.weight == weight);
+    // A proof measures possible causes, so only the certain ones are listed next to it, and what
+    // other tools measured.
+    let is_listed =
+        |item: &&Item| checkup.proof.is_none() || item.weight == Weight::Costs || is_imported(item);
+    for (weight, heading) in SECTIONS {
+        let items = checkup.items.iter().filter(|item| item.weight == weight).filter(is_listed);
         add_section(&mut document, heading, items.map(list_item).collect());
     }
     if checkup.proof.is_none() {

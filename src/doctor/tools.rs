@@ -5,6 +5,7 @@ use cli::exit::{self, usage};
 use cli::time::format_time;
 use cli::words::pluralize;
 use files::report::Report;
+use render::report::table::warning_sentences;
 
 use crate::doctor::facts::{MachineFacts, Reading};
 use crate::doctor::file::{Item, OtherTool, Weight};
@@ -93,9 +94,23 @@ struct Finding {
     why: &'static str,
 }
 
+/// Start of the keys of imported results.
+const IMPORTED: &str = "imported-";
+
+/// Returns whether an item is the result of another tool.
+pub fn is_imported(item: &Item) -> bool {
+    item.key.starts_with(IMPORTED)
+}
+
 /// Turns the result of another tool into an item of the checkup.
+///
+/// # Errors
+/// Returns an error if the result is incomplete, or shows nothing about the machine.
 pub fn import_item(file: &str, report: &Report) -> exit::Result<Item> {
     let tool = report.tool.name.as_str();
+    if let Some(warning) = interop::omission(report) {
+        return Err(usage!("{file}: {}", warning_sentences(warning)));
+    }
     let has_value = report.subjects.iter().any(|subject| subject.summary.is_some());
     if tool != "hwlatdetect" && tool != "rtla osnoise" && !has_value {
         return Err(usage!("{file} is a result of {tool} without a value"));
@@ -104,7 +119,7 @@ pub fn import_item(file: &str, report: &Report) -> exit::Result<Item> {
         return Err(usage!("{file} is a result of {tool}; show it with osjitter report"));
     };
     Ok(Item {
-        key: format!("imported-{}", tool.replace(' ', "-")),
+        key: format!("{IMPORTED}{}", tool.replace(' ', "-")),
         name: format!("{tool} in {file}"),
         value: Some(finding.value),
         not_readable: None,
@@ -149,14 +164,19 @@ fn assess_result(tool: &str, report: &Report) -> Option<Finding> {
         "rtla osnoise" => "Nothing stopped a busy loop for longer than the threshold.",
         _ => return assess_values(tool, &worst?),
     };
-    match worst {
-        Some(worst) => assess_values(tool, &worst),
-        None => Some(Finding {
-            value: "no gap found".to_owned(),
-            weight: Weight::Fine,
-            why: why_no_gap,
-        }),
+    if let Some(worst) = worst {
+        return assess_values(tool, &worst);
     }
+    let reasons = report.subjects.iter().filter_map(|subject| subject.status.failure());
+    let value = reasons.last().unwrap_or("no gap found").to_owned();
+    Some(match report.duration_ns {
+        0 => Finding {
+            value,
+            weight: Weight::Unknown,
+            why: "The output does not state a time in which gaps were searched for.",
+        },
+        _ => Finding { value, weight: Weight::Fine, why: why_no_gap },
+    })
 }
 
 /// Assesses a result with values.

@@ -25,6 +25,7 @@ use files::quantity;
 use files::report::{Report, Status, Subject, Summary, Warning};
 use jitterstat::gate::arrivals;
 use jitterstat::gate::decision::{Outcome, Reason};
+use render::report::table::warning_sentences;
 
 use crate::gate::args::{GateArgs, JudgedArgs, Limit};
 use crate::gate::pair_test::{build_scenario, choose_cpu};
@@ -121,10 +122,8 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Limits>> {
 fn read_reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
     let name = file.display();
     let report = interop::read_in_unit(file, args.unit)?;
-    let is_incomplete =
-        |warning: &&Warning| interop::OMISSION_WARNINGS.contains(&warning.code.as_str());
-    if let Some(Warning { message, hint, .. }) = report.warnings.iter().find(is_incomplete) {
-        return Err(usage!("{name}: {message} {hint}"));
+    if let Some(warning) = interop::omission(&report) {
+        return Err(usage!("{name}: {}", warning_sentences(warning)));
     }
     let is_selected = |subject: &Subject| {
         let wanted = args.subject.as_deref();

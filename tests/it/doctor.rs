@@ -163,6 +163,7 @@ fn unmeasured_settings_are_an_error() {
 #[test]
 fn interrupted_proof_shows_no_verdict() {
     let ran = doctor(["--prove", "--format", "json"])
+        .args(["--import", "tests/fixtures/rtla-timerlat.txt"])
         .out("checkup.json")
         .interrupt_at(" settings × ")
         .exits(4);
@@ -171,6 +172,7 @@ fn interrupted_proof_shows_no_verdict() {
     let table =
         Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).run().exits(0).stdout;
     assert!(table.contains("Interrupted") && !table.contains("no difference shown"), "{table}");
+    assert!(table.contains("rtla timerlat in tests/fixtures/rtla-timerlat.txt: up to 330 us late"), "{table}");
 }
 
 #[test]
@@ -193,6 +195,40 @@ fn other_tools_results_are_imported() {
     assert_eq!(item("imported-rtla-timerlat")["value"], "up to 330 us late (timerlat-user/cpu-0)");
     let report = doctor(["--import", "tests/fixtures/report.json"]).run().exits(2);
     assert!(report.stderr.contains("show it with osjitter report"), "{}", report.stderr);
+}
+
+#[test]
+fn incomplete_results_are_not_rated() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("result");
+    let fixture = |name: &str| std::fs::read_to_string(format!("tests/fixtures/{name}")).unwrap();
+    let rtla = fixture("rtla-timerlat.txt");
+    let failed = fixture("cyclictest.json").replace("\"return_code\": 0", "\"return_code\": 1");
+    for text in [failed.as_str(), &rtla[..rtla.find("max:").unwrap()]] {
+        std::fs::write(&file, text).unwrap();
+        let ran = doctor(["--import", file.to_str().unwrap()]).run().exits(2);
+        assert!(ran.stdout.is_empty() && !ran.stderr.is_empty(), "{}", ran.stdout);
+    }
+    // An interrupted run without a sample.
+    let text = fixture("hwlatdetect.txt");
+    let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("ts:")).collect();
+    let without = without.join("\n").replace("recorded: 3", "recorded: 0");
+    let without = without.replace("exceeding threshold: 3", "exceeding threshold: 0");
+    let without = without.replace("Max Latency: 345us", "Max Latency: Below threshold");
+    let import = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let args = ["--import", file.to_str().unwrap(), "--format", "json"];
+        let ran = doctor(args).out("checkup.json").run().exits(0);
+        let items = checkup(&ran)["items"].as_array().unwrap().clone();
+        items.into_iter().find(|item| item["key"] == "imported-hwlatdetect").unwrap()
+    };
+    let whole = import(&without);
+    assert_eq!((&whole["value"], &whole["weight"]), (&"no gap above 10 us in 120 s".into(), &"fine".into()));
+    let cut = import(&without.replace("test finished", "interrupted"));
+    assert_eq!(
+        (&cut["value"], &cut["weight"]),
+        (&"no gap above 10 us in an unknown time".into(), &"unknown".into())
+    );
 }
 
 /// The fixture was written by hand from the source of hwlatdetect (rt-tests 2.4), because no kernel

@@ -81,6 +81,16 @@ pub const OMISSION_WARNINGS: [&str; 5] = [
     fleet::MISSING_BINS_WARNING,
 ];
 
+/// The error of a unit for bins.
+pub const UNIT_OF_BINS: &str =
+    "--unit goes with an HdrHistogram log or cyclictest's text; bins are in nanoseconds";
+
+/// Returns the first warning of a report that its numbers do not cover all that its source measured
+/// or was to measure.
+pub fn omission(report: &Report) -> Option<&Warning> {
+    report.warnings.iter().find(|warning| OMISSION_WARNINGS.contains(&warning.code.as_str()))
+}
+
 /// Reads a file like [`read`]. `unit` is that of the values if the file does not state it.
 ///
 /// # Errors
