@@ -18,10 +18,10 @@ use render::formats::{Format, parser};
 use render::report::table::TableArgs;
 
 /// The flags for which a plan has keys.
-pub const PLAN_FLAGS: [&str; 20] = [
+pub const PLAN_FLAGS: [&str; 22] = [
     "period", "ticks", "duration", "round-ticks", "warmup", "subject", "command", "name", "meter",
     "runtime", "load", "instances", "each", "cpus", "cpu", "sched", "mlock", "timer-slack", "seed",
-    "no-samples",
+    "no-samples", "why", "why-threshold",
 ];
 
 #[derive(Debug, Args)]

@@ -58,9 +58,10 @@ impl RunKeys {
     }
 
     /// Late ticks are also profiled if there is only a threshold.
-    fn profile_options(&self) -> Option<ProfileOptions> {
-        let threshold = self.why_threshold;
-        (self.why || threshold.is_some()).then_some(ProfileOptions { threshold })
+    fn profile_options(&self, defaults: &Self) -> Option<ProfileOptions> {
+        let threshold = self.why_threshold.or(defaults.why_threshold);
+        let is_profiled = self.why || defaults.why || threshold.is_some();
+        is_profiled.then_some(ProfileOptions { threshold })
     }
 }
 
@@ -287,7 +288,7 @@ impl PlanArgs {
             scenarios: scenario::deduplicate(scenarios),
             tuning: self.run.tuning().or(&file.run.tuning()),
             samples: self.run.samples.or(file.run.samples).unwrap_or(true),
-            why: self.run.profile_options().or(file.run.profile_options()),
+            why: self.run.profile_options(&file.run),
         })
     }
 }

@@ -34,6 +34,25 @@ fn plan_notes_overridden_and_missing_values() {
 }
 
 #[test]
+fn keys_of_profiles_are_merged() {
+    let home = tempfile::tempdir().unwrap();
+    let plan = home.path().join("plan.toml");
+    let printed = |settings: &str, keys: &str, flags: &[&str]| {
+        std::fs::write(home.path().join("osjitter.toml"), settings).unwrap();
+        std::fs::write(&plan, format!("[run]\n{keys}[defaults]\nsubject = \"spin\"\n")).unwrap();
+        let ran = run(&["--plan", "plan.toml", "--print-plan"]).args(flags).directory(home.path());
+        ran.run().exits(0).stdout
+    };
+    let limited = printed("", "why-threshold = \"300us\"\n", &["--why"]);
+    assert!(limited.contains("why-threshold = \"300us\""), "{limited}");
+    let stricter = printed("", "why-threshold = \"300us\"\n", &["--why-threshold", "200us"]);
+    assert!(stricter.contains("why-threshold = \"200us\""), "{stricter}");
+    // A file of settings changes no plan.
+    let plain = printed("[run]\nwhy = true\nwhy-threshold = \"1ms\"\n", "", &[]);
+    assert!(!plain.contains("why"), "{plain}");
+}
+
+#[test]
 fn printed_plan_runs_again() {
     let printed =
         run(&["--subject", "*sleep*", "--period", "1ms", "--ticks", "10", "--print-plan"])
