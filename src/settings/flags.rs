@@ -6,15 +6,15 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
-/// The flags that permit a command to do what it would refuse, or to discard results: they are given
-/// for one command, not for all of a project.
-const PERMISSIONS: [&str; 2] = ["force", "replace"];
+/// The flags that are given for one command, not for all of a project: those that permit it to do
+/// what it would refuse, or to discard results, and the one that hides which settings are used.
+const NO_SETTINGS: [&str; 3] = ["force", "replace", "quiet"];
 
 /// Whether a file may set an argument.
 pub fn is_setting(arg: &Arg) -> bool {
     let has_value =
         matches!(arg.get_action(), ArgAction::Set | ArgAction::Append | ArgAction::SetTrue);
-    let long = arg.get_long().filter(|name| !PERMISSIONS.contains(name));
+    let long = arg.get_long().filter(|name| !NO_SETTINGS.contains(name));
     has_value && long.is_some() && !arg.is_hide_set() && !arg.is_global_set()
 }
 

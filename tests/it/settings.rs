@@ -204,6 +204,13 @@ fn plan_overrides_settings() {
 }
 
 #[test]
+fn quiet_is_no_setting() {
+    let project = Project::new("[run]\nquiet = true\n");
+    let refused = project.run("run --print-plan").exits(2);
+    assert!(refused.stderr.contains("quiet"), "{}", refused.stderr);
+}
+
+#[test]
 fn subcommands_inherit_settings() {
     let project = Project::new(SETTINGS);
     let shown = project.run("gate baseline add x.json --print-config").exits(0).stdout;
