@@ -50,12 +50,18 @@ fn brief_document(comparison: &Comparison) -> Document {
     }
     let mut document = heading(comparison);
     add_overview(&mut document, comparison);
-    let (a, b) = (&comparison.a.file, &comparison.b.file);
-    let id = &comparison.subjects[0].b.id;
+    let subject = &comparison.subjects[0];
+    let side = |origin: &Origin, id: &str| format!("{}#{id}", origin.file);
+    let mut words = vec!["osjitter".to_owned(), "compare".to_owned()];
+    words.push(side(&comparison.a, &subject.a.id));
+    words.push(side(&comparison.b, &subject.b.id));
+    if !comparison.forced.is_empty() {
+        words.push("--force".to_owned());
+    }
     document.items([Item {
         text: "Details of all subjects: --format markdown or html. Details of one:".to_owned(),
         detail: None,
-        command: Some(format!("osjitter compare '{a}#{id}' '{b}#{id}'")),
+        command: Some(quote_command(&words)),
     }]);
     add_notes(&mut document, comparison);
     document

@@ -227,6 +227,29 @@ fn move_to_another_machine(report: &mut Value) {
     report["host"]["kernel"] = "0.1".into();
     report["host"]["clock_source"] = "sundial".into();
     report["host"]["cpus_online"] = 3.into();
+/// Runs the command that a comparison of several subjects suggests for the details of one.
+#[test]
+fn suggested_command_runs() {
+    let home = Home::new();
+    home.copy_changed("it's other", |report| {
+        move_to_another_machine(report);
+        for subject in report["subjects"].as_array_mut().unwrap() {
+            let id = format!("{}+2", subject["id"].as_str().unwrap());
+            subject["id"] = id.into();
+        }
+        for scenario in report["plan"]["scenarios"].as_array_mut().unwrap() {
+            let id = format!("{}+2", scenario["id"].as_str().unwrap());
+            scenario["id"] = id.into();
+        }
+    });
+    let table = home.output(&["one", "it's other", "--force"]);
+    let command = table.lines().map(str::trim).find(|line| line.starts_with("osjitter compare "));
+    let words = shlex::split(command.expect("a command")).unwrap();
+    let words: Vec<&str> = words[2..].iter().map(String::as_str).collect();
+    let details = home.output(&words);
+    assert!(details.contains("p99"), "{details}");
+}
+
 }
 
 #[test]
