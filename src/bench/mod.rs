@@ -48,24 +48,27 @@ pub fn render(text: &str, format: Format, reference: bool) -> exit::Result<Rende
     }
     let head: Head = serde_json::from_str(text).map_err(|e| usage!("not a report: {e}"))?;
     let has_name = |name: Option<&str>| head.bench.is_some() && head.bench.as_deref() == name;
+    if reference && !has_name(TimeoutReport::BENCH) {
+        return Err(usage!("--reference goes with the file of osjitter bench timeout"));
+    }
     if has_name(ClockReport::BENCH) {
-        render_file::<ClockReport>(text, format, reference)
+        render_file::<ClockReport>(text, format)
     } else if has_name(DispatchReport::BENCH) {
-        render_file::<DispatchReport>(text, format, reference)
+        render_file::<DispatchReport>(text, format)
     } else if has_name(TimeoutReport::BENCH) {
-        render_file::<TimeoutReport>(text, format, reference)
+        let report = TimeoutReport::from_json(text).map_err(|e| usage!("{e}"))?;
+        if reference {
+            timeout::check_reference(&report, format)?;
+        }
+        report.render(format, reference)
     } else {
         let name = head.bench.as_deref().unwrap_or("without a name");
         Err(usage!("the bench {name} is not known to this version"))
     }
 }
 
-fn render_file<F: BenchFile>(
-    text: &str,
-    format: Format,
-    reference: bool,
-) -> exit::Result<Rendering> {
-    F::from_json(text).map_err(|e| usage!("{e}"))?.render(format, reference)
+fn render_file<F: BenchFile>(text: &str, format: Format) -> exit::Result<Rendering> {
+    F::from_json(text).map_err(|e| usage!("{e}"))?.render(format, false)
 }
 
 #[cfg(test)]

@@ -86,19 +86,19 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
         Some(FileFormat::Osjitter { schema }) => KINDS.iter().find(|(known, _)| *known == schema),
         _ => None,
     };
-    let rendering = if let Some((_, render)) = kind {
-        if args.runs.samples || args.runs.subject.is_some() || args.unit.is_some() {
-            return Err(Error::usage(
-                "--samples, --subject and --unit go with the report of a run",
-            ));
+    let rendering = if let Some((schema, render)) = kind {
+        args.runs.check_absence()?;
+        if args.unit.is_some() {
+            return Err(Error::usage("--unit goes with the report of a run"));
+        }
+        if *schema != bench::SCHEMA {
+            check_no_reference(args)?;
         }
         join(read_all(&files, first, |text| render(text, args))?, args.format)?
     } else {
         let parse = |text: &str| Ok(interop::parse_in_unit(text, args.unit)?);
         let reports = read_all(&files, first, parse)?;
-        if args.reference {
-            return Err(Error::usage("--reference goes with the file of osjitter bench timeout"));
-        }
+        check_no_reference(args)?;
         let runs = Runs::new(reports, args.format, &args.runs)?;
         runs.check_completeness(args.format, args.force)?;
         runs.note_omissions(args.format);
@@ -107,14 +107,22 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
     deliver(rendering, args)
 }
 
+fn check_no_reference(args: &ReportArgs) -> Result<()> {
+    if args.reference {
+        return Err(Error::usage("--reference goes with the file of osjitter bench timeout"));
+    }
+    Ok(())
+}
+
 /// Renders files or directories of bins, added up.
 fn render_fleet(args: &ReportArgs) -> Result<Rendering> {
     if let Some(other) = args.files.iter().find(|file| !fleet::is_bins_path(file)) {
         let make = "`osjitter report --format bins --out NAME.bins.csv` makes bins of a report";
         return Err(usage!("{} is not a file of bins, but others are: {make}", other.display()));
     }
-    if args.reference {
-        return Err(Error::usage("--reference goes with the file of osjitter bench timeout"));
+    check_no_reference(args)?;
+    if args.unit.is_some() {
+        return Err(Error::usage(interop::UNIT_OF_BINS));
     }
     let runs = Runs::new(vec![Fleet::read(&args.files)?.report()?], args.format, &args.runs)?;
     runs.check_completeness(args.format, args.force)?;

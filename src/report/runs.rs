@@ -57,9 +57,47 @@ pub struct BinsArgs {
     pub digits: Option<u8>,
 }
 
-impl BinsArgs {
-    fn is_given(&self) -> bool {
-        self.host.is_some() || !self.label.is_empty() || self.digits.is_some()
+/// A flag of reports of runs: its name, whether it is given, and the formats that it applies to.
+type FormatFlag = (&'static str, fn(&RunOptions) -> bool, &'static [Format]);
+
+const FORMAT_FLAGS: [FormatFlag; 10] = [
+    ("--samples", |o| o.samples, &[Format::Csv, Format::Parquet]),
+    ("--histogram", |o| o.histogram, &[Format::Table]),
+    ("--sort", |o| o.table.sort.is_some(), &[Format::Table]),
+    ("--percentiles", |o| !o.table.percentiles.is_empty(), &[Format::Table]),
+    ("--columns", |o| !o.table.columns.is_empty(), &[Format::Table]),
+    ("--subject", |o| o.subject.is_some(), &[Format::Hgrm, Format::Perfetto]),
+    ("--resolution", |o| o.resolution.is_some(), &[Format::CyclictestJson]),
+    ("--host", |o| o.bins.host.is_some(), &[Format::Bins]),
+    ("--label", |o| !o.bins.label.is_empty(), &[Format::Bins]),
+    ("--digits", |o| o.bins.digits.is_some(), &[Format::Bins]),
+];
+
+impl RunOptions {
+    fn given_flags(&self) -> impl Iterator<Item = &'static FormatFlag> {
+        FORMAT_FLAGS.iter().filter(|(_, is_given, _)| is_given(self))
+    }
+
+    /// Checks that every given flag applies to a format of reports of runs.
+    fn check_format(&self, format: Format) -> Result<()> {
+        match self.given_flags().find(|(_, _, formats)| !formats.contains(&format)) {
+            Some((flag, _, formats)) => {
+                let names: Vec<String> = formats.iter().map(|format| format.name()).collect();
+                Err(usage!("{flag} goes with --format {}", names.join(" or ")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that no flag is given, for a file that is no report of a run.
+    ///
+    /// # Errors
+    /// Returns an error that names the first given flag.
+    pub fn check_absence(&self) -> Result<()> {
+        match self.given_flags().next() {
+            Some((flag, ..)) => Err(usage!("{flag} goes with the report of a run")),
+            None => Ok(()),
+        }
     }
 }
 
@@ -143,28 +181,8 @@ impl Runs {
     /// # Errors
     /// Returns an error if an option belongs to another format.
     pub fn new(reports: Vec<Report>, format: Format, options: &RunOptions) -> Result<Self> {
-        let csv_or_parquet = matches!(format, Format::Csv | Format::Parquet);
-        let message = match options {
-            RunOptions { samples: true, .. } if !csv_or_parquet => {
-                "--samples goes with --format csv or parquet"
-            }
-            RunOptions { subject: Some(_), .. }
-                if !matches!(format, Format::Hgrm | Format::Perfetto) =>
-            {
-                "--subject goes with --format hgrm or perfetto"
-            }
-            RunOptions { resolution: Some(_), .. } if format != Format::CyclictestJson => {
-                "--resolution goes with --format cyclictest-json"
-            }
-            RunOptions { bins, .. } if bins.is_given() && format != Format::Bins => {
-                "--host, --label and --digits go with --format bins"
-            }
-            RunOptions { histogram: true, .. } if format != Format::Table => {
-                "--histogram goes with --format table"
-            }
-            _ => return Ok(Self { reports, options: options.clone() }),
-        };
-        Err(Error::usage(message))
+        options.check_format(format)?;
+        Ok(Self { reports, options: options.clone() })
     }
 
     /// Checks that a format that `osjitter` reads again can state what a source lacks. Otherwise a
@@ -250,6 +268,9 @@ impl Runs {
         for text in label {
             let (key, value) =
                 text.split_once('=').ok_or_else(|| usage!("--label {text}: write key=value"))?;
+            if labels.get(key).is_some() {
+                return Err(usage!("--label {key} is given twice"));
+            }
             labels.set(key, value).map_err(|e| usage!("--label {text}: {e}"))?;
         }
         let binning = if *digits == Some(3) { Binning::Hdr3 } else { Binning::Hdr2 };

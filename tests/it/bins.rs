@@ -417,7 +417,7 @@ fn invalid_directories_are_rejected() {
 fn flags_of_bins_are_checked() {
     let with = |more: &[&str]| report(&[&fixture()], more);
     for (more, says) in [
-        (&["--host", "x"][..], "go with --format bins"),
+        (&["--host", "x"][..], "goes with --format bins"),
         (&["--format", "bins", "--label", "rack"], "key=value"),
         (&["--format", "bins", "--label", "7=x"], "invalid label key"),
         (&["--format", "bins", "--digits", "4"], "4 is not in 2..=3"),

@@ -1,11 +1,12 @@
 //! Tests `osjitter report` as a program: a file reproduces every output.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
-use crate::osjitter::{Osjitter, Ran};
 use files::file::File as _;
 use files::report::{Report, Status, Warning};
 
+use crate::osjitter::{Osjitter, Ran};
 use crate::workspace::root;
 
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/report.json");
@@ -45,7 +46,6 @@ fn report_reproduces_table_and_pictures() {
     }
 }
 
-#[test]
 /// A subject of which the first rounds were measured has numbers like any other.
 #[test]
 fn late_failures_are_named_everywhere() {
@@ -207,6 +207,22 @@ fn options_of_other_formats_are_rejected() {
             "a verdict has no format csv; it offers table, json",
         ),
         (Path::new("tests/fixtures/calibration.json"), &["--samples"], "the report of a run"),
+        (Path::new("tests/fixtures/verdict.json"), &["--histogram"], "the report of a run"),
+        (Path::new("tests/fixtures/verdict.json"), &["--sort", "cpu"], "the report of a run"),
+        (Path::new("tests/fixtures/verdict.json"), &["--label", "a=b"], "the report of a run"),
+        (Path::new("tests/fixtures/verdict.json"), &["--unit", "us"], "the report of a run"),
+        (Path::new("tests/fixtures/verdict.json"), &["--reference"], "bench timeout"),
+        (Path::new("tests/fixtures/clock.json"), &["--reference"], "bench timeout"),
+        (Path::new("tests/fixtures/dispatch.json"), &["--reference"], "bench timeout"),
+        (&timeout, &["--reference", "--format", "json"], "table, markdown or html"),
+        (Path::new(FIXTURE), &["--sort", "cpu", "--format", "csv"], "--format table"),
+        (Path::new(FIXTURE), &["--columns", "max", "--format", "html"], "--format table"),
+        (Path::new(FIXTURE), &["--percentiles", "p50", "--format", "json"], "--format table"),
+        (
+            Path::new(FIXTURE),
+            &["--format", "bins", "--label", "rack=r7", "--label", "rack=r8"],
+            "--label rack is given twice",
+        ),
         (&timeout, &["--samples"], "the report of a run"),
         (
             &timeout,
@@ -220,6 +236,30 @@ fn options_of_other_formats_are_rejected() {
             "{args:?}: {}",
             refused.stderr
         );
+    }
+}
+
+#[test]
+fn reference_needs_its_workload() {
+    let text = std::fs::read_to_string("tests/fixtures/timeout.json").unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("timeout.json");
+    std::fs::write(&file, text.replace("\"channel-multi-thread\"", "\"another\"")).unwrap();
+    let refused = report(&file).args(["--reference"]).run().exits(2);
+    assert!(refused.stderr.contains("channel-multi-thread"), "{}", refused.stderr);
+}
+
+#[test]
+fn bins_have_no_unit() {
+    let home = tempfile::tempdir().unwrap();
+    let bins = home.path().join("a.bins.csv");
+    report(Path::new(FIXTURE)).args(["--format", "bins", "--out"]).args([&bins]).run().exits(0);
+    let gate = ["gate", "--limit", "p99=1s", "--unit", "us", "--report"].map(OsStr::new);
+    for refused in [
+        report(&bins).args(["--unit", "us"]).run().exits(2),
+        Osjitter::new(gate).args([&bins]).run().exits(2),
+    ] {
+        assert!(refused.stderr.contains("bins are in nanoseconds"), "{}", refused.stderr);
     }
 }
 

@@ -23,6 +23,7 @@ use cli::words::pluralize;
 use engine::machine::host;
 use files::report::Warning;
 use files::summary::distribution;
+use render::formats::Format;
 
 use crate::bench::command::{
     self, BenchStart, OutputArgs, Selection, about, name, parse_count, select_values,
@@ -127,6 +128,21 @@ impl BenchTimeoutArgs {
         let settings = harness::Settings::new(self.seed, self.rounds, self.round_time, BATCHES);
         BenchSchedule::new(settings, groups)
     }
+}
+
+/// Checks that the published figures can be added to a stored report.
+///
+/// # Errors
+/// Returns an error if the format has no place for them, or the report lacks their workload.
+pub fn check_reference(report: &TimeoutReport, format: Format) -> exit::Result<()> {
+    if matches!(format, Format::Json | Format::Svg) {
+        return Err(usage!("--reference goes with --format table, markdown or html"));
+    }
+    if !report.workloads.iter().any(|w| reference::is_reference_workload(&w.name)) {
+        let name = reference::REFERENCE_WORKLOAD;
+        return Err(usage!("--reference needs the workload {name}, which the file does not have"));
+    }
+    Ok(())
 }
 
 pub fn run(args: &BenchTimeoutArgs) -> exit::Result<ExitStatus> {

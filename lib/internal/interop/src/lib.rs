@@ -97,6 +97,9 @@ pub fn omission(report: &Report) -> Option<&Warning> {
 /// Returns the errors of [`read`], and an error if the file states its unit.
 pub fn read_in_unit(file: &Path, unit: Option<Unit>) -> exit::Result<Report> {
     if fleet::is_bins_path(file) {
+        if unit.is_some() {
+            return Err(exit::Error::usage(UNIT_OF_BINS).context(file.display()));
+        }
         return Ok(fleet::Fleet::read(&[file])?.report()?);
     }
     let file = file_io::resolve(file);

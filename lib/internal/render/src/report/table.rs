@@ -36,6 +36,18 @@ pub struct TableArgs {
     pub columns: Vec<Column>,
 }
 
+impl TableArgs {
+    /// Returns the given flags.
+    pub fn given_flags(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let flags = [
+            ("--sort", self.sort.is_some()),
+            ("--percentiles", !self.percentiles.is_empty()),
+            ("--columns", !self.columns.is_empty()),
+        ];
+        flags.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| flag)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
     /// Lowest lateness first; as measured without a clear difference
@@ -307,6 +319,13 @@ fn notes(report: &Report) -> Vec<String> {
     notes
 }
 
+/// Says that a run is incomplete, and how it ended.
+pub fn early_end_note(report: &Report) -> Option<String> {
+    let has_late_end = report.warnings.iter().any(|warning| warning.code == BREAK);
+    let how = if has_late_end { "ended at a late tick" } else { "interrupted" };
+    report.partial.then(|| format!("{how}: the values cover the time until then"))
+}
+
 /// Whether a percentile is known, or would be from more ticks. Some outputs of other tools have only
 /// the range of their values, and their mean.
 fn has_percentiles(report: &Report) -> bool {
@@ -319,13 +338,6 @@ fn has_percentiles(report: &Report) -> bool {
 }
 
 /// Returns the columns of the table. `with_interval` adds the interval of the ranking percentile.
-/// Says that a run is incomplete, and how it ended.
-pub fn early_end_note(report: &Report) -> Option<String> {
-    let has_late_end = report.warnings.iter().any(|warning| warning.code == BREAK);
-    let how = if has_late_end { "ended at a late tick" } else { "interrupted" };
-    report.partial.then(|| format!("{how}: the values cover the time until then"))
-}
-
 fn table_columns(ranking: &Ranking<'_>, args: &TableArgs, with_interval: bool) -> Vec<TableColumn> {
     let (shown, ranked) = (ranking.shown(), ranking.percentile());
     let mut columns = match args.columns.as_slice() {
