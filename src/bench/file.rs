@@ -22,6 +22,8 @@ pub trait BenchFile: File {
     const RESULTS: ResultNames;
     /// Whether the Markdown is also written next to the JSON file.
     const HAS_MARKDOWN_FILE: bool = false;
+    /// Whether the number of pictures depends on the report, so that they go into a directory.
+    const HAS_SEVERAL_PICTURES: bool = false;
 
     /// Describes the report. `reference` adds published figures, if there are any.
     fn document(&self, reference: bool) -> Document;
@@ -44,7 +46,10 @@ pub trait BenchFile: File {
             Format::Json => Rendering::Text(self.to_json()),
             Format::Markdown => Rendering::markdown(&document()),
             Format::Html => Rendering::page("osjitter bench", &document()),
-            Format::Svg => Rendering::Pictures(self.pictures()),
+            Format::Svg if Self::HAS_SEVERAL_PICTURES => Rendering::Pictures(self.pictures()),
+            Format::Svg => {
+                Rendering::Text(self.pictures().into_iter().map(|picture| picture.svg).collect())
+            }
             other => return Err(unsupported_format("the file of a bench", FORMATS, other)),
         };
         Ok(sanitize(format, made))

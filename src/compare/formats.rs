@@ -23,7 +23,7 @@ pub const FORMATS: [Offer<Comparison>; 5] = [
     (Format::Markdown, |comparison| Ok(Rendering::markdown(&document(comparison)))),
     (Format::Html, |comparison| Ok(Rendering::page("osjitter compare", &document(comparison)))),
     (Format::Svg, |comparison| {
-        Ok(Rendering::Pictures(vec![quantile_chart::draw_comparison(comparison)?]))
+        Ok(Rendering::Text(quantile_chart::draw_comparison(comparison)?.svg))
     }),
 ];
 

@@ -19,7 +19,7 @@ pub const FORMATS: [Offer<Find>; 5] = [
 
 fn render_picture(find: &Find) -> Result<Rendering> {
     match picture::picture(find) {
-        Some(picture) => Ok(Rendering::Pictures(vec![picture])),
+        Some(picture) => Ok(Rendering::Text(picture.svg)),
         None => Err(Error::usage("nothing to draw: the file contains no measurements")),
     }
 }

@@ -20,13 +20,13 @@ pub fn check(format: Format, rendering: &Rendering) {
             | Format::CyclictestJson
             | Format::Perfetto => drop(parse_json(text)),
             Format::Jsonl => text.lines().for_each(|line| drop(parse_json(line))),
-            Format::Card | Format::Junit => check_xml(text),
+            Format::Card | Format::Svg | Format::Junit => check_xml(text),
             Format::Csv => drop(parse_csv(text)),
             Format::Table | Format::Markdown => check_printable(text),
             Format::Openmetrics => check_openmetrics(text),
             Format::Hgrm => drop(count_hgrm(text)),
             Format::Html => check_page(text),
-            Format::Bins | Format::Hlog | Format::Svg | Format::Parquet => {}
+            Format::Bins | Format::Hlog | Format::Parquet => {}
         },
         _ => {}
     }

@@ -205,10 +205,10 @@ fn join(mut renderings: Vec<Rendering>, format: Format) -> Result<Rendering> {
     }
     let mut texts = Vec::new();
     for rendering in renderings {
-        let Rendering::Text(text) = rendering else {
-            return Err(Error::usage("expected a single file for this format"));
-        };
-        texts.push(text);
+        match rendering {
+            Rendering::Text(text) if format != Format::Svg => texts.push(text),
+            _ => return Err(Error::usage("expected a single file for this format")),
+        }
     }
     Ok(Rendering::Text(texts.join(if format == Format::Json { "" } else { "\n" })))
 }

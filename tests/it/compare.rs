@@ -96,6 +96,12 @@ fn formats_agree() {
     assert!(markdown.contains("| p50 |"), "{markdown}");
 
     let svg = home.output(&[&sides[..], &["--format", "svg"]].concat());
+    let file = home.path("comparison.json");
+    std::fs::write(&file, home.output(&[&sides[..], &["--format", "json"]].concat())).unwrap();
+    let drawn = home.path("shift.svg");
+    let again = ["report", "comparison.json", "--format", "svg", "--out", "shift.svg"];
+    Osjitter::new(again).directory(home.directory.path()).run().exits(0);
+    assert_eq!(std::fs::read_to_string(drawn).unwrap(), svg, "one picture is a file");
     assert!(svg.starts_with("<svg") && svg.contains("<polygon"), "a band");
 
     let file = home.path("out.json");
@@ -221,12 +227,6 @@ fn omissions_of_both_sides_are_stated() {
     assert!(!warning(&selected, "settings-changed").is_empty());
 }
 
-fn move_to_another_machine(report: &mut Value) {
-    report["started_utc"] = "2000-01-01T00:00:00Z".into();
-    report["host"]["cpu_model"] = "Abacus".into();
-    report["host"]["kernel"] = "0.1".into();
-    report["host"]["clock_source"] = "sundial".into();
-    report["host"]["cpus_online"] = 3.into();
 /// Runs the command that a comparison of several subjects suggests for the details of one.
 #[test]
 fn suggested_command_runs() {
@@ -250,6 +250,12 @@ fn suggested_command_runs() {
     assert!(details.contains("p99"), "{details}");
 }
 
+fn move_to_another_machine(report: &mut Value) {
+    report["started_utc"] = "2000-01-01T00:00:00Z".into();
+    report["host"]["cpu_model"] = "Abacus".into();
+    report["host"]["kernel"] = "0.1".into();
+    report["host"]["clock_source"] = "sundial".into();
+    report["host"]["cpus_online"] = 3.into();
 }
 
 #[test]

@@ -184,6 +184,10 @@ fn draw(file: &str) -> BTreeMap<String, String> {
     let file = file.to_str().expect("UTF-8");
     let ran = Osjitter::new(["report", file, "--format", "svg"]).out("pictures").run().exits(0);
     let mut pictures = BTreeMap::new();
+    if ran.path("pictures").is_file() {
+        pictures.insert("picture.svg".to_owned(), ran.file("pictures"));
+        return pictures;
+    }
     for entry in std::fs::read_dir(ran.path("pictures")).expect("a directory") {
         let path = entry.expect("a picture").path();
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();

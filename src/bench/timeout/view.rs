@@ -20,6 +20,7 @@ pub const PICTURES: [&str; 1] = ["timeout-*.svg"];
 
 impl BenchFile for TimeoutReport {
     const RESULTS: ResultNames = &["timeout.json", PICTURES[0]];
+    const HAS_SEVERAL_PICTURES: bool = true;
 
     /// Describes the versions and the cost of the clocks, then each workload.
     fn document(&self, reference: bool) -> Document {
