@@ -35,6 +35,9 @@ pub enum OnInconclusive {
 #[command(
     args_conflicts_with_subcommands = true,
     group = ArgGroup::new("command").args(["candidate_cmd", "bench"]),
+    group = ArgGroup::new("sides").args(["a", "candidate_cmd", "bench"]).multiple(true),
+    group = ArgGroup::new("single-subject").args(["baseline", "limit"]).multiple(true),
+    group = ArgGroup::new("whole-runs").args(["metric", "bench"]).multiple(true),
     after_help = "\
 Examples:
   osjitter gate --bench parser --base main
@@ -150,7 +153,7 @@ pub struct GateArgs {
     pub screen: bool,
     /// Time limit of one round of a command [default: 10 times its length plus 10s; 10min for a first
     /// whole run]
-    #[arg(long, alias = "round-time-limit", value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true, help_heading = "Two sides")]
+    #[arg(long, alias = "round-time-limit", value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true, requires = "command", help_heading = "Two sides")]
     pub max_round_time: Option<Duration>,
     /// Limit on a number of the summary, such as p99=200us; repeat for several
     ///
@@ -172,7 +175,7 @@ pub struct GateArgs {
     #[arg(long, value_name = "FILE", help_heading = "What to judge")]
     pub baseline: Option<PathBuf>,
     /// Subject of --baseline and --limit; with --report, its name or id
-    #[arg(long, value_name = "SUBJECT", value_parser = subject_name_parser(), hide_possible_values = true)]
+    #[arg(long, value_name = "SUBJECT", value_parser = subject_name_parser(), hide_possible_values = true, requires = "single-subject")]
     pub subject: Option<String>,
     /// Ticks to measure for limits [default: 10000]
     #[arg(long, short = 'n', value_name = "N", value_parser = units::parse_count, requires = "limit", conflicts_with = "report", help_heading = "Limits")]
@@ -182,7 +185,7 @@ pub struct GateArgs {
     #[arg(long, alias = "see", value_name = "PERCENT", value_parser = parse_change, requires = "calibration", conflicts_with_all = ["max_pairs", "duet", "baseline"], help_heading = "Two sides")]
     pub detect: Vec<Tolerance>,
     /// File of osjitter calibrate from this machine, to warn of tolerances below its noise
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "sides")]
     pub calibration: Option<PathBuf>,
     #[command(flatten)]
     pub judged: JudgedArgs,
@@ -246,11 +249,11 @@ pub struct WholeRunArgs {
     #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "metric", help_heading = "Whole runs")]
     pub prepare: Option<Program>,
     /// Number of runs of each side to drop before the first pair
-    #[arg(long, value_name = "N", value_parser = parse_warmup_runs, default_value = "1", help_heading = "Whole runs")]
+    #[arg(long, value_name = "N", value_parser = parse_warmup_runs, default_value = "1", requires = "whole-runs", help_heading = "Whole runs")]
     pub warmup_runs: u64,
     /// Shortest run to judge by wall, cpu or instructions; the start of a process dominates shorter
     /// ones
-    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, default_value = "10ms", allow_hyphen_values = true, help_heading = "Whole runs")]
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, default_value = "10ms", allow_hyphen_values = true, requires = "whole-runs", help_heading = "Whole runs")]
     pub min_run_time: Duration,
 }
 

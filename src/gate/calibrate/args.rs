@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use cli::file_io::Destination;
 use cli::units;
 use engine::program::Program;
@@ -16,7 +16,7 @@ use crate::gate::calibrate::text::FORMATS;
 use render::formats::{Format, parser};
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(group = ArgGroup::new("whole-runs").args(["metric"]), after_help = "\
 Runs one subject or program against itself, in pairs of rounds like a gate, and reports what a gate can detect on this \
 machine: how much two rounds of the same subject differ, the smallest change detected at each look, and how often a gate \
 is inconclusive. Pass the file to `osjitter gate --calibration FILE`, which then warns of tolerances below the noise level, \

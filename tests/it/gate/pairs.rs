@@ -446,6 +446,12 @@ fn bad_usage_is_rejected() {
         (both(&["--period", "500"]), "no unit"),
         (both(&["--runtime", "async-std"]), "'--runtime <KIND>': unknown runtime"),
         (both(&["--cpu", "99999"]), "CPU 99999"),
+        (both(&["--subject", "spin"]), "--baseline"),
+        (both(&["--max-round-time", "1s"]), "--candidate-cmd"),
+        (both(&["--min-run-time", "1s"]), "--metric"),
+        (both(&["--warmup-runs", "2"]), "--metric"),
+        (vec!["--limit", "p99=1s", "--subject", "spin", "--calibration", "x.json"], "--a"),
+        (vec!["--baseline", "x.json", "--calibration", "x.json"], "--a"),
     ] {
         Gate::run(&args).refuses(says);
     }
