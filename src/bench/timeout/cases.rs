@@ -116,22 +116,39 @@ pub fn timed_workloads(kinds: Vec<WorkloadKind>, args: WorkloadArgs<'_>) -> Vec<
 }
 
 /// Parses a percentage of messages. Returns `n` if one in `n` messages is meant, and 0 for none.
+///
+/// # Errors
+/// Returns an error if the share is not that of one in a whole number of messages.
 pub fn parse_share(text: &str) -> Result<u64, ShareError> {
     const MAX_MESSAGES: f64 = 10_000.0;
+    // Percentages are written with few digits: 33% is one in 3.
+    const MAX_DIFFERENCE: f64 = 0.011;
     let number = text.trim().trim_end_matches('%').trim();
     let percent = number.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
     match percent.map(|percent: f64| 100.0 / percent) {
         Some(f64::INFINITY) => Ok(0),
-        Some(every) if every <= MAX_MESSAGES => Ok(every.round() as u64),
-        _ => Err(ShareError { text: text.to_owned() }),
+        Some(every) if every <= MAX_MESSAGES => {
+            let nearest = every.round();
+            if (every - nearest).abs() <= every * MAX_DIFFERENCE {
+                return Ok(nearest as u64);
+            }
+            let [lower, higher] = [every.ceil(), every.floor()].map(|n| 100.0 / n);
+            Err(ShareError::BetweenShares { text: text.to_owned(), lower, higher })
+        }
+        _ => Err(ShareError::Invalid { text: text.to_owned() }),
     }
 }
 
 /// A text that is not a share of messages.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid share {text:?}: expected 0, or 0.01% to 100%")]
-pub struct ShareError {
-    text: String,
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ShareError {
+    #[error("invalid share {text:?}: expected 0, or 0.01% to 100%")]
+    Invalid { text: String },
+    #[error(
+        "invalid share {text:?}: expected that of one in a whole number of messages; the nearest are \
+         {lower:.3}% and {higher:.3}%"
+    )]
+    BetweenShares { text: String, lower: f64, higher: f64 },
 }
 
 /// Returns the control loop, and every variant with every clock that it supports.
@@ -230,5 +247,21 @@ impl harness::Case for Case {
 
     fn run(&self, plan: BatchPlan, _: &Arc<AtomicBool>) -> io::Result<(Vec<f64>, FiredTimeouts)> {
         Ok(run_timed(self.job, &create_runtime(self.job.workload)?, plan))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_one_in_n() {
+        for (text, every) in [("0", 0), ("100%", 1), ("33%", 3), ("12.5%", 8), ("0.01%", 10_000)] {
+            assert_eq!(parse_share(text), Ok(every), "{text}");
+        }
+        let error = |text| parse_share(text).unwrap_err().to_string();
+        assert!(error("70%").ends_with("the nearest are 50.000% and 100.000%"), "{}", error("70%"));
+        assert!(error("40%").ends_with("33.333% and 50.000%"), "{}", error("40%"));
+        assert!(error("0.001%").ends_with("expected 0, or 0.01% to 100%"));
     }
 }

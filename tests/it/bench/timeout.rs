@@ -159,6 +159,7 @@ fn invalid_arguments_exit_with_2() {
             (&["--timers", "100001"], "100000"),
             (&["--timers", "0"], "0 timers"),
             (&["--fire", "200%"], "invalid share"),
+            (&["--fire", "70%"], "50.000% and 100.000%"),
             (&["--rounds", "0"], "0 rounds"),
             (&["--rounds", "1000000"], "10000"),
             (&["--rounds", "10000", "--round-time", "10s"], "hours"),
