@@ -120,7 +120,10 @@ impl Setup {
         if args.limit.len() > MAX_LIMITS {
             return Err(usage!("{} limits given; the maximum is {MAX_LIMITS}", args.limit.len()));
         }
-        for limit in &args.limit {
+        for (index, limit) in args.limit.iter().enumerate() {
+            if args.limit[..index].contains(limit) {
+                return Err(usage!("--limit {} is given twice; give it once", limit.text));
+            }
             for probe in probes {
                 check_ticks_suffice(limit, probe, args.interval)?;
             }
