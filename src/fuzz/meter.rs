@@ -41,7 +41,8 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     loops.sort(Sort::P99, Window::ALL[0]);
     for (columns, lines) in [(80, 24), (20, 3)] {
         let size = FrameSize { columns, lines };
-        let view = |window| View { window, sort: Sort::P99, has_help: false };
+        let view =
+            |window| View { window, sort: Sort::P99, needs_whole_window: false, has_help: false };
         let table = costs.measure("table", || frame::table(&loops, view(Window::ALL[0]), size));
         let screen =
             costs.measure("screen", || frame::screen(&loops, view(Window::ALL[2]), &[], size));

@@ -27,6 +27,9 @@ const MAX_FAULTS: usize = 2;
 const OMITTED_FIRST: [&str; 5] = ["SLOW", "WORK", "PERIOD", "P50", "MAX"];
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
+/// Heading of the only column that does not depend on the window.
+const PERIOD: &str = "PERIOD";
+
 /// A column with a value per loop.
 #[derive(Clone, Copy)]
 struct Column {
@@ -36,7 +39,7 @@ struct Column {
 }
 
 const COLUMNS: [Column; 7] = [
-    Column { heading: "PERIOD", width: 7, format: |l, _| format_period(l.snapshot.period) },
+    Column { heading: PERIOD, width: 7, format: |l, _| format_period(l.snapshot.period) },
     Column { heading: "P50", width: 7, format: |l, w| lateness_quantile(l, w, 0.5) },
     Column { heading: "P99", width: 7, format: |l, w| lateness_quantile(l, w, 0.99) },
     Column { heading: "MAX", width: 7, format: |l, w| format_ns(l.stats(w).lateness.max()) },
@@ -69,6 +72,8 @@ const HELP: [&str; 15] = [
 pub struct View {
     pub window: Window,
     pub sort: Sort,
+    /// Whether a loop that was watched for less than the window has no numbers.
+    pub needs_whole_window: bool,
     /// Whether the meaning of the keys and columns is shown instead of the loops.
     pub has_help: bool,
 }
@@ -137,7 +142,7 @@ pub fn table(loops: &Loops, view: View, size: FrameSize) -> Vec<String> {
     let sparkline_width = sparkline_width.min(MAX_SPARKLINE_WIDTH);
     let mut lines = vec![heading];
     for metered in loops.iter() {
-        let line = layout.line(metered, view.window) + " " + &sparkline(metered, sparkline_width);
+        let line = layout.line(metered, view) + " " + &sparkline(metered, sparkline_width);
         lines.push(line.trim_end().to_owned());
     }
     let excess = lines.len().saturating_sub(size.lines.max(1));
@@ -196,11 +201,18 @@ impl<'a> TableLayout<'a> {
         text
     }
 
-    fn line(&self, metered: &MeteredLoop, window: Window) -> String {
+    fn line(&self, metered: &MeteredLoop, view: View) -> String {
+        let View { window, needs_whole_window, .. } = view;
+        let has_numbers = metered.has(window) || !needs_whole_window;
         let width = self.name_width;
         let mut text = format!("{:width$}", self.label(metered, width));
-        for Column { width, format, .. } in &self.columns {
-            text += &format!(" {:>width$}", format(metered, window));
+        for Column { heading, width, format } in &self.columns {
+            let cell = if has_numbers || *heading == PERIOD {
+                format(metered, window)
+            } else {
+                or_dash(None)
+            };
+            text += &format!(" {cell:>width$}");
         }
         if self.has_program {
             let snapshot = &metered.snapshot;

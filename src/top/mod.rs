@@ -80,7 +80,8 @@ pub fn run(args: &TopArgs) -> exit::Result<ExitStatus> {
     let started = tach::Instant::now();
     let mut poller = Poller { started, meters, loops: Loops::default(), late_functions };
     poller.poll();
-    let view = View { window: args.window, sort: args.sort, has_help: false };
+    let (window, sort) = (args.window, args.sort);
+    let view = View { window, sort, needs_whole_window: args.once, has_help: false };
     if args.once {
         return print_once(args, poller, view);
     }
@@ -125,9 +126,7 @@ fn describe_gaps(faults: &[String], beyond_maximum: usize) -> Vec<String> {
 
 #[allow(clippy::disallowed_methods, reason = "it waits between two polls; nothing is measured")]
 fn print_once(args: &TopArgs, mut poller: Poller, view: View) -> exit::Result<ExitStatus> {
-    if poller.loops.is_empty() {
-        note(false, NO_LOOPS);
-    } else {
+    if !poller.loops.is_empty() {
         // The window must pass before its statistics are complete.
         let polls = view.window.polls();
         for n in 1..=polls + MAX_FURTHER_POLLS {
@@ -137,6 +136,10 @@ fn print_once(args: &TopArgs, mut poller: Poller, view: View) -> exit::Result<Ex
                 break;
             }
         }
+    }
+    // All loops may have ended in the meantime.
+    if poller.loops.is_empty() {
+        note(false, NO_LOOPS);
     }
     for gap in describe_gaps(poller.meters.faults(), poller.meters.beyond_maximum()) {
         note(false, &gap);

@@ -68,7 +68,7 @@ fn draw(columns: usize, lines: usize, window: Window, sort: Sort) -> String {
     )];
     let frame = screen(
         &loops,
-        View { window, sort, has_help: false },
+        View { window, sort, needs_whole_window: false, has_help: false },
         &faults,
         FrameSize { columns, lines },
     );
@@ -98,6 +98,27 @@ fn frame_on_tiny_terminal() {
 }
 
 #[test]
+fn short_watch_has_dashes() {
+    let mut loops = Loops::default();
+    for second in 0..4 {
+        let lateness = &[(500, 1_000 * second + 1)];
+        let contents = MeterContents { name: "pump", period_ns: 1_000_000, lateness, ..Default::default() };
+        loops.record_poll(poll(vec![read_meter(1, contents)]), Duration::from_secs(second));
+    }
+    let line = |window, needs_whole_window| {
+        let view = View { window, sort: Sort::Name, needs_whole_window, has_help: false };
+        let lines = table(&loops, view, FrameSize { columns: 70, lines: 9 });
+        lines.into_iter().find(|line| line.starts_with("pump")).unwrap()
+    };
+    let dashes = |line: &str| line.split_whitespace().filter(|cell| *cell == "-").count();
+    let whole = line(Window::Second, true);
+    assert_eq!(whole, line(Window::Second, false));
+    let short = line(Window::TenSeconds, true);
+    assert!(dashes(&short) > dashes(&whole), "{short}");
+    assert!(short.contains("1ms") && line(Window::TenSeconds, false).contains("500 ns"), "{short}");
+}
+
+#[test]
 fn ambiguous_names_include_the_process() {
     let mut loops = Loops::default();
     let polled = |(inode, name): (u64, &str)| {
@@ -107,7 +128,12 @@ fn ambiguous_names_include_the_process() {
     };
     let names = [(0, "pump"), (1, "pump"), (2, "valve")];
     loops.record_poll(poll(names.map(polled).into()), Duration::ZERO);
-    let view = View { window: Window::Second, sort: Sort::Name, has_help: false };
+    let view = View {
+        window: Window::Second,
+        sort: Sort::Name,
+        needs_whole_window: false,
+        has_help: false,
+    };
     let lines = |columns| table(&loops, view, FrameSize { columns, lines: 9 });
     let starts =
         |columns, start: &str| lines(columns).iter().filter(|line| line.starts_with(start)).count();
@@ -126,7 +152,8 @@ fn long_names_keep_both_ends() {
 
 #[test]
 fn help_explains_every_column() {
-    let view = View { window: Window::Second, sort: Sort::P99, has_help: true };
+    let view =
+        View { window: Window::Second, sort: Sort::P99, needs_whole_window: false, has_help: true };
     let frame = screen(&loops(), view, &[], FrameSize { columns: 80, lines: 24 });
     let text = frame.join("\n");
     for word in COLUMNS.map(|column| column.heading).into_iter().chain(["METER", "P99/s", "? help"])
@@ -150,7 +177,12 @@ fn frame_names_late_functions() {
     loops.set_late_functions(vec![(FileId::new(1, 1), function)]);
     let unread = MeterPoll { read: Vec::new(), unread: vec![FileId::new(1, 1)] };
     loops.record_poll(unread, Duration::from_secs(6));
-    let view = View { window: Window::Second, sort: Sort::P99, has_help: false };
+    let view = View {
+        window: Window::Second,
+        sort: Sort::P99,
+        needs_whole_window: false,
+        has_help: false,
+    };
     let size = FrameSize { columns: 80, lines: 24 };
     let expected = "control-loop: 32.0 ms late, 98 % of it in svc::parse ← svc::main";
     assert!(screen(&loops, view, &[], size).contains(&expected.to_owned()));
@@ -159,7 +191,12 @@ fn frame_names_late_functions() {
 
 #[test]
 fn empty_frame_mentions_help() {
-    let view = View { window: Window::Second, sort: Sort::P99, has_help: false };
+    let view = View {
+        window: Window::Second,
+        sort: Sort::P99,
+        needs_whole_window: false,
+        has_help: false,
+    };
     let frame = screen(&Loops::default(), view, &[], FrameSize { columns: 80, lines: 24 });
     assert!(frame.iter().any(|line| line.contains("--help")), "{frame:?}");
 }
