@@ -221,8 +221,17 @@ pub fn parse_period(text: &str) -> Result<Duration, UnitError> {
     parse_duration_within("a period", text, MIN_PERIOD..=MAX_PERIOD)
 }
 
-/// Parses a whole number such as `10k`, `1.5M` or `10_000`. `_` and `,` may group the digits.
+/// Parses a whole number such as `10k`, `1.5M` or `10_000`. `_` and `,` may group the digits; a comma
+/// only by three, since it could be a decimal one in `1,5k`.
 fn parse_whole(text: &str) -> Option<u64> {
+    let is_group = |group: &str| {
+        let end = group.find(|c: char| !c.is_ascii_digit()).unwrap_or(group.len());
+        end == 3
+    };
+    let mut groups = text.split(',');
+    if groups.next() == Some("") || !groups.all(is_group) {
+        return None;
+    }
     let plain: String = text.chars().filter(|c| !matches!(c, '_' | ',')).collect();
     let (number, zeros) = match plain.strip_suffix(['k', 'K', 'M', 'G']) {
         Some(number) if plain.ends_with(['k', 'K']) => (number, 3),
@@ -356,7 +365,7 @@ mod tests {
 
     #[test]
     fn suggested_values_are_valid() {
-        for text in ["0", "00", ".", "7", "2.5"] {
+        for text in ["1,5k", "1,0", "1,0000", ",500", "10,00,000", "0", "00", ".", "7", "2.5"] {
             let error = parse_period(text).unwrap_err().to_string();
             let words = error.split(' ').map(|word| word.trim_end_matches(','));
             let advised = words.skip_while(|word| *word != "example").skip(1);
@@ -390,6 +399,9 @@ mod tests {
             ("10k", 10_000),
             ("1.5M", 1_500_000),
             ("10_000", 10_000),
+            ("1,500", 1_500),
+            ("1,000,000", 1_000_000),
+            ("1,500.5k", 1_500_500),
             ("2G", 2_000_000_000),
             ("7", 7),
         ] {
