@@ -227,7 +227,7 @@ fn subcommands_inherit_settings() {
     project.assert_setting("gate", "floor", &["2us"], "file");
 
     let project = Project::new("[gate]\nsubject = \"nothing\"\n");
-    project.assert_setting("gate", "subject", &["nothing"], "file");
+    project.assert_setting("gate --baseline x.json", "subject", &["nothing"], "file");
     let ran = project.run("gate baseline add x.json").exits(2);
     let expected = "error: osjitter.toml:2: subject: unknown subject \"nothing\"";
     assert!(ran.stderr.starts_with(expected), "{}", ran.stderr);

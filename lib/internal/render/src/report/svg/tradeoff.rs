@@ -14,6 +14,7 @@ use crate::picture::canvas::{
 };
 use crate::picture::label_layout::{self, Marker, Rect};
 use crate::picture::palette::Sign;
+use crate::report::label::has_failed_late;
 use crate::report::ranking::Ranking;
 use crate::report::svg::{
     Captions, LatenessAxis, MAX_SERIES, Series, SignedPoint, grid, group_by_period, page,
@@ -39,6 +40,7 @@ pub(super) fn note(ranking: &Ranking<'_>, undrawn: &[&str]) -> String {
     let has_bars = |point: &Point| point.late_ci95.is_some() || point.cpu_ci95.is_some();
     let bars =
         points.iter().any(has_bars).then_some("Bars: 95 % confidence intervals over rounds.");
+    let not_ranked;
     let mut sentences = Vec::new();
     if ranking.percentile().is_none() {
         sentences.push("Grey, and not ranked: the machine itself was late at this percentile.");
@@ -56,16 +58,19 @@ pub(super) fn note(ranking: &Ranking<'_>, undrawn: &[&str]) -> String {
         }
         let subjects = &ranking.report().subjects;
         let is_unranked = |point: &Point| !point.control && !keeps_up(&subjects[point.subject]);
-        sentences.extend(match (has_controls, points.iter().any(is_unranked)) {
-            (true, true) => Some(
-                "Not ranked: controls (hollow), and subjects that failed or missed most of their ticks.",
-            ),
-            (true, false) => Some("Not ranked: controls (hollow)."),
-            (false, true) => {
-                Some("Not ranked: subjects that failed or missed most of their ticks.")
-            }
-            (false, false) => None,
-        });
+        let has_failed = |point: &Point| has_failed_late(&subjects[point.subject]);
+        let mut unranked = Vec::new();
+        unranked.extend(has_controls.then_some("controls (hollow)"));
+        if points.iter().any(is_unranked) {
+            unranked.push(match points.iter().any(has_failed) {
+                true => "subjects that failed or missed most of their ticks",
+                false => "subjects that missed most of their ticks",
+            });
+        }
+        if !unranked.is_empty() {
+            not_ranked = format!("Not ranked: {}.", unranked.join(", and "));
+            sentences.push(&not_ranked);
+        }
     }
     let mut note = sentences.join(" ");
     if !undrawn.is_empty() {
