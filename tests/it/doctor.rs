@@ -172,7 +172,10 @@ fn interrupted_proof_shows_no_verdict() {
     let table =
         Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).run().exits(0).stdout;
     assert!(table.contains("Interrupted") && !table.contains("no difference shown"), "{table}");
-    assert!(table.contains("rtla timerlat in tests/fixtures/rtla-timerlat.txt: up to 330 us late"), "{table}");
+    assert!(
+        table.contains("rtla timerlat in tests/fixtures/rtla-timerlat.txt: up to 330 us late"),
+        "{table}"
+    );
 }
 
 #[test]
@@ -212,7 +215,7 @@ fn incomplete_results_are_not_rated() {
     // An interrupted run without a sample.
     let text = fixture("hwlatdetect.txt");
     let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("ts:")).collect();
-    let without = without.join("\n").replace("recorded: 3", "recorded: 0");
+    let without = without.join("\n").replace("recorded: 3", "recorded: 0") + "\n";
     let without = without.replace("exceeding threshold: 3", "exceeding threshold: 0");
     let without = without.replace("Max Latency: 345us", "Max Latency: Below threshold");
     let import = |text: &str| {
@@ -223,7 +226,10 @@ fn incomplete_results_are_not_rated() {
         items.into_iter().find(|item| item["key"] == "imported-hwlatdetect").unwrap()
     };
     let whole = import(&without);
-    assert_eq!((&whole["value"], &whole["weight"]), (&"no gap above 10 us in 120 s".into(), &"fine".into()));
+    assert_eq!(
+        (&whole["value"], &whole["weight"]),
+        (&"no gap above 10 us in 120 s".into(), &"fine".into())
+    );
     let cut = import(&without.replace("test finished", "interrupted"));
     assert_eq!(
         (&cut["value"], &cut["weight"]),

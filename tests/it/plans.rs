@@ -45,7 +45,8 @@ fn keys_of_profiles_are_merged() {
     };
     let limited = printed("", "why-threshold = \"300us\"\n", &["--why"]);
     assert!(limited.contains("why-threshold = \"300us\""), "{limited}");
-    let stricter = printed("", "why-threshold = \"300us\"\n", &["--why-threshold", "200us"]);
+    let stricter =
+        printed("", "why-threshold = \"300us\"\n", &["--why", "--why-threshold", "200us"]);
     assert!(stricter.contains("why-threshold = \"200us\""), "{stricter}");
     // A file of settings changes no plan.
     let plain = printed("[run]\nwhy = true\nwhy-threshold = \"1ms\"\n", "", &[]);

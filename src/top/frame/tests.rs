@@ -102,7 +102,8 @@ fn short_watch_has_dashes() {
     let mut loops = Loops::default();
     for second in 0..4 {
         let lateness = &[(500, 1_000 * second + 1)];
-        let contents = MeterContents { name: "pump", period_ns: 1_000_000, lateness, ..Default::default() };
+        let contents =
+            MeterContents { name: "pump", period_ns: 1_000_000, lateness, ..Default::default() };
         loops.record_poll(poll(vec![read_meter(1, contents)]), Duration::from_secs(second));
     }
     let line = |window, needs_whole_window| {

@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn suggested_values_are_valid() {
-        for text in ["1,5k", "1,0", "1,0000", ",500", "10,00,000", "0", "00", ".", "7", "2.5"] {
+        for text in ["0", "00", ".", "7", "2.5"] {
             let error = parse_period(text).unwrap_err().to_string();
             let words = error.split(' ').map(|word| word.trim_end_matches(','));
             let advised = words.skip_while(|word| *word != "example").skip(1);
@@ -407,9 +407,10 @@ mod tests {
         ] {
             assert_eq!(parse_count(text), Ok(n), "{text}");
         }
-        for text in
-            ["", "k", ".5k", "1.5", "1.2345k", "-1", "99999999999999999999", "0k", "10kk", "+1.k5"]
-        {
+        for text in [
+            "", "1,5k", "1,0", "1,0000", ",500", "10,00,000", "k", ".5k", "1.5", "1.2345k", "-1",
+            "99999999999999999999", "0k", "10kk", "+1.k5",
+        ] {
             assert!(parse_count(text).is_err(), "{text}");
         }
     }
