@@ -4,7 +4,6 @@
 #![allow(clippy::print_stdout, reason = "names the commands that run")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -12,7 +11,7 @@ use serde_json::Value;
 use tickmeter::ENV_DIRECTORY;
 
 use crate::docs::markdown_in;
-use crate::osjitter::{Osjitter, gated_loop, has_program};
+use crate::osjitter::{Osjitter, gated_loop, has_program, write_executable};
 use crate::workspace::{crates, root};
 
 /// A fenced block of a page.
@@ -534,9 +533,7 @@ impl Scene {
             ticks.display()
         );
         for name in ["my-loop", "my-service", "old", "new", "bench", "collect.sh"] {
-            self.write(name, &text);
-            let mode = fs::Permissions::from_mode(0o755);
-            fs::set_permissions(self.path(name), mode).expect("a file of this user");
+            write_executable(&self.path(name), &text);
         }
         let script = "import os, time\ntime.sleep(0.1)\n";
         ["old.py", "new.py"].iter().for_each(|name| self.write(name, script));

@@ -8,9 +8,9 @@ use files::gate::calibration::Calibration;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::{GateDesign, Verdict};
 
-#[cfg(unix)]
-use crate::osjitter::interrupt_while_measuring;
 use crate::osjitter::{Osjitter, Ran, run_long_enough};
+#[cfg(unix)]
+use crate::osjitter::{interrupt_while_measuring, write_executable};
 use crate::schema;
 
 /// Rounds of 20 ticks at 1 ms: a pair takes about 50 ms, a calibration a second and more.
@@ -285,12 +285,9 @@ fn see_needs_a_matching_calibration() {
 /// Creates a fast program that writes a number which varies by 10 %.
 #[cfg(unix)]
 fn noisy_program(home: &Path) -> String {
-    use std::os::unix::fs::PermissionsExt;
-    let program = home.join("bench");
     let text = "#!/bin/sh\nn=$(cat n 2>/dev/null || echo 7); n=$((n * 7919 % 10007)); echo $n >n\n\
                 printf 'osjitter.series/1\\nmetric rate /s higher\\nrate %d\\n' $((10000 + n / 10)) >\"$OSJITTER_OUT\"\n";
-    std::fs::write(&program, text).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_executable(&home.join("bench"), text);
     "./bench".to_owned()
 }
 
@@ -446,7 +443,7 @@ fn bad_programs_are_rejected() {
     std::fs::write(home.path().join("failing.sh"), failing).unwrap();
     let args = [
         "--command", "sh failing.sh", "--metric", "wall", "--min-run-time", "1ns", "--max-time",
-        "60s",
+        "10m",
     ];
     let failed = calibrate(&args).directory(home.path()).run().exits(4);
     assert!(failed.stderr.contains("failing.sh"), "{}", failed.stderr);

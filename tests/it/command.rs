@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 #[cfg(target_os = "linux")]
 use crate::osjitter::processes_with_variable;
-use crate::osjitter::{Osjitter, Ran, gated_loop, is_alive, read_process_id};
+use crate::osjitter::{Osjitter, Ran, gated_loop, is_alive, read_process_id, write_executable};
 
 /// A program that follows the contract. Every tick is late by 20 us.
 const CORRECT_PROGRAM: &str = r#"{ echo "osjitter.series/1 period_ns=$OSJITTER_PERIOD_NS"; yes 20000 | head -n "$OSJITTER_TICKS"; } >"$OSJITTER_OUT""#;
@@ -251,7 +251,7 @@ fn equally_named_programs_are_distinguished() {
     let home = Home::new();
     let command = home.script(CORRECT_PROGRAM);
     let spin = home.path("spin");
-    std::fs::copy("/bin/sh", &spin).unwrap();
+    write_executable(&spin, std::fs::read("/bin/sh").unwrap());
     let spin = format!("'{}' '{}'", spin.display(), home.path("program").display());
     let ran = run(
         &command,

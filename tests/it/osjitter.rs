@@ -243,7 +243,7 @@ pub fn is_alive(process: u32) -> bool {
 }
 
 /// Polls until there is a result.
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 #[allow(clippy::disallowed_methods, reason = "it waits for a process")]
 pub fn poll_until<T>(mut poll: impl FnMut() -> Option<T>) -> T {
     let started = std::time::Instant::now();
@@ -260,6 +260,23 @@ pub fn poll_until<T>(mut poll: impl FnMut() -> Option<T>) -> T {
 #[cfg(unix)]
 pub fn read_process_id(file: &Path) -> u32 {
     std::fs::read_to_string(file).expect("a file").trim().parse().expect("the id of a process")
+}
+
+/// Writes a program in a child process. If this process wrote it, another thread that starts a process
+/// at that moment would hand the open file on, and the program could not be executed.
+#[cfg(unix)]
+pub fn write_executable(file: &Path, content: impl AsRef<[u8]>) {
+    use std::io::Write as _;
+    let mut writer = Command::new("sh")
+        .args(["-c", r#"cat >"$0" && chmod 755 "$0""#])
+        .arg(file)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let mut input = writer.stdin.take().expect("stdin is piped");
+    input.write_all(content.as_ref()).expect("a shell that reads");
+    drop(input);
+    assert!(writer.wait().expect("a shell").success(), "cannot write {}", file.display());
 }
 
 /// Increments the nice value of the main thread of a process, unless the process has ended.

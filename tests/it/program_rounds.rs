@@ -1,13 +1,12 @@
 //! Tests of programs that get several rounds in one process over standard input.
 #![cfg(unix)]
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use files::file::File as _;
 use files::report::{Report, Status, Subject};
 
-use crate::osjitter::{Osjitter, Ran, has_program};
+use crate::osjitter::{Osjitter, Ran, has_program, write_executable};
 
 /// The rounds of a run: 40 ticks in rounds of 10.
 const ROUNDS: usize = 4;
@@ -60,8 +59,7 @@ fi
     }
 
     fn write_program(&self, name: &str, text: &str) {
-        std::fs::write(self.path(name), text).unwrap();
-        std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+        write_executable(&self.path(name), text);
     }
 
     fn starts(&self) -> usize {

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use crate::osjitter::Osjitter;
+#[cfg(unix)]
+use crate::osjitter::{poll_until, write_executable};
 
 const REPORT: &str = "results/2026-11-27-epyc-kvm-2cpu/report.json.gz";
 
@@ -45,11 +47,17 @@ fn verbose_names_files() {
     assert!(lines[2].starts_with("took "), "{lines:?}");
 }
 
+/// Writes a browser that writes the output of a command to a file, after the run may have ended.
 #[cfg(unix)]
-fn write_browser(file: &Path, script: &str) {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::write(file, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+fn write_browser(browser: &Path, command: &str, file: &Path) {
+    let file = file.display();
+    let script = format!("#!/bin/sh\n({command}) >'{file}.new' && mv '{file}.new' '{file}'\n");
+    write_executable(browser, script);
+}
+
+#[cfg(unix)]
+fn wait_for_file(file: &Path) -> String {
+    poll_until(|| std::fs::read_to_string(file).ok())
 }
 
 #[cfg(unix)]
@@ -57,7 +65,7 @@ fn write_browser(file: &Path, script: &str) {
 fn page_is_opened_in_browser() {
     let home = tempfile::tempdir().unwrap();
     let (browser, opened) = (home.path().join("browser"), home.path().join("opened"));
-    write_browser(&browser, &format!("echo \"$@\" >'{}'", opened.display()));
+    write_browser(&browser, "echo \"$@\"", &opened);
     let run = |browser: &Path| {
         Osjitter::new(["run", "--subject", "nanosleep", "--ticks", "20", "--open"])
             .env("BROWSER", browser)
@@ -67,7 +75,7 @@ fn page_is_opened_in_browser() {
     };
     let ran = run(&browser);
     let page = ran.path("run/report.html").canonicalize().unwrap();
-    assert_eq!(std::fs::read_to_string(&opened).unwrap(), format!("{}\n", page.display()));
+    assert_eq!(wait_for_file(&opened), format!("{}\n", page.display()));
     // The result is there, so a missing browser is no error.
     let ran = run(&home.path().join("missing"));
     assert!(ran.stderr.contains("warning: cannot open "), "{}", ran.stderr);
@@ -80,7 +88,7 @@ fn browser_does_not_inherit_settings() {
     const READ: &str = "cat /proc/self/timerslack_ns; grep Cpus_allowed_list /proc/self/status";
     let home = tempfile::tempdir().unwrap();
     let (browser, found) = (home.path().join("browser"), home.path().join("found"));
-    write_browser(&browser, &format!("({READ}) >'{}'", found.display()));
+    write_browser(&browser, READ, &found);
     let cpu = engine::machine::os::affinity().expect("CPUs")[0].to_string();
     let settings = ["--timer-slack", "777us", "--cpu", &cpu];
     Osjitter::new(["run", "--subject", "nanosleep", "--ticks", "20", "--open"])
@@ -90,5 +98,5 @@ fn browser_does_not_inherit_settings() {
         .run()
         .exits(0);
     let own = std::process::Command::new("sh").args(["-c", READ]).output().unwrap();
-    assert_eq!(std::fs::read_to_string(&found).unwrap(), String::from_utf8(own.stdout).unwrap());
+    assert_eq!(wait_for_file(&found), String::from_utf8(own.stdout).unwrap());
 }

@@ -209,10 +209,8 @@ fn missing_counts_program_gives_warning() {
 /// Writes a program next to osjitter that counts operations.
 #[cfg(unix)]
 fn write_counts_program(directory: &tempfile::TempDir, script: &str) {
-    use std::os::unix::fs::PermissionsExt as _;
     let file = directory.path().join("osjitter-counts");
-    std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    crate::osjitter::write_executable(&file, format!("#!/bin/sh\n{script}\n"));
 }
 
 /// The replies after an error may belong to earlier cases.

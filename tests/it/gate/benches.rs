@@ -16,7 +16,7 @@ use rustix::process::Signal;
 
 use super::runs::{COUNTED, ScriptPair, runs};
 use super::{Gate, gate};
-use crate::osjitter::{Osjitter, has_program};
+use crate::osjitter::{Osjitter, has_program, write_executable};
 #[cfg(target_os = "linux")]
 use crate::osjitter::{is_alive, poll_until, read_process_id, send_signal};
 #[cfg(target_os = "linux")]
@@ -883,14 +883,11 @@ struct Package {
 impl Package {
     /// Creates the repository; returns `None` if the machine has no git.
     fn new() -> Option<Self> {
-        use std::os::unix::fs::PermissionsExt as _;
         has_program("git", "--version").then_some(())?;
         let package = Self { home: tempfile::tempdir().unwrap() };
         let home = package.home.path();
         std::fs::create_dir_all(home.join("repository/package")).unwrap();
-        std::fs::write(home.join("cargo"), CARGO).unwrap();
-        let executable = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(home.join("cargo"), executable).unwrap();
+        write_executable(&home.join("cargo"), CARGO);
         package.write_suite("repository/package", "sum 400");
         package.git(&["init", "--quiet"]);
         package.commit();
@@ -908,7 +905,7 @@ impl Package {
     fn extend_cargo(&self, lines: &str) {
         let (interpreter, script) = CARGO.split_once('\n').unwrap();
         let script = format!("{interpreter}\n{lines}{script}");
-        std::fs::write(self.home.path().join("cargo"), script).unwrap();
+        write_executable(&self.home.path().join("cargo"), script);
     }
 
     fn git(&self, args: &[&str]) -> String {
@@ -997,7 +994,6 @@ fn same_programs_are_not_measured() {
 /// Git passes the index of the commit in progress to its hooks.
 #[test]
 fn commits_keep_their_tree_in_hooks() {
-    use std::os::unix::fs::PermissionsExt as _;
     let Some(package) = Package::new() else { return };
     let home = package.home.path();
     let repository = home.join("repository");
@@ -1019,8 +1015,7 @@ fn commits_keep_their_tree_in_hooks() {
     );
     let hook_path = repository.join(".git/hooks/pre-commit");
     std::fs::create_dir_all(repository.join(".git/hooks")).unwrap();
-    std::fs::write(&hook_path, hook).unwrap();
-    std::fs::set_permissions(&hook_path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_executable(&hook_path, hook);
     let commit = ["commit", "--quiet", "--message", "x"];
     for (tree, adds_before) in [("repository", false), ("linked", true)] {
         let tree = home.join(tree);
@@ -1118,7 +1113,7 @@ fn interrupts_end_the_whole_build() {
     for signal in [Signal::TERM, Signal::QUIT] {
         let Some(package) = Package::new() else { return };
         let home = package.home.path();
-        std::fs::write(home.join("cargo"), WAITING_CARGO).unwrap();
+        write_executable(&home.join("cargo"), WAITING_CARGO);
         let running = package.command(&["--base", "HEAD"]).start();
         let id = home.join("id");
         let build_script = poll_until(|| id.exists().then(|| read_process_id(&id)));

@@ -9,7 +9,7 @@ use jitterstat::gate::decision::{Outcome, Reason};
 use rustix::process::Signal;
 
 use super::Gate;
-use crate::osjitter::{Osjitter, is_alive, read_process_id, send_signal};
+use crate::osjitter::{Osjitter, is_alive, read_process_id, send_signal, write_executable};
 
 /// 24 pairs of rounds of 20 ticks at 100 us.
 const ROUNDS: [&str; 6] = ["--period", "100us", "--round-ticks", "20", "--warmup", "0"];
@@ -347,8 +347,7 @@ fn unstartable_program_is_bad_usage() {
     // The first file is not executable; the interpreter of the second does not exist.
     let (text, script) = (home.path().join("text"), home.path().join("script"));
     std::fs::write(&text, "").unwrap();
-    std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
-    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    write_executable(&script, "#!/no/such/interpreter\n");
     let started = home.path().join("started");
     let contract = format!("sh -c 'touch {};{}'", started.display(), CORRECT_PROGRAM.trim());
     for (nope, early) in [
