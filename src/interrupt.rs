@@ -17,7 +17,7 @@ use engine::machine::os;
 use engine::measure::{child, long_wait, supervisor, trial_commands};
 
 /// Maximum time to remove temporary files, which may be on a disk that does not respond.
-const REMOVAL_TIMEOUT: Duration = Duration::from_secs(2);
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The measurement that the next interrupt stops. Without one, an interrupt ends the process.
 static MEASUREMENT: StopRequest = StopRequest(Mutex::new(None));
