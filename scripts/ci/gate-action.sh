@@ -150,10 +150,10 @@ tick="\"$work/existing/program\""
 # Their numbers vary by 10 %, however busy the machine is.
 for side in 100 200; do
   # shellcheck disable=SC2016  # the program expands it
-  printf '#!/bin/sh\nn=$(($(cat "$0.n" 2>/dev/null || echo 7) * 7919 %% 10007)); echo $n >"$0.n"\nprintf "osjitter.series/1\\nmetric size bytes lower\\nsize %%d\\n" $((%d000 + n)) >"$OSJITTER_OUT"\n' $side >"$work/size-$side"
+  printf '#!/bin/sh\nn=7; [ ! -f "$0.n" ] || read -r n <"$0.n"; n=$((${n:-7} * 7919 %% 10007)); echo $n >"$0.n"\nprintf "osjitter.series/1\\nmetric size bytes lower\\nsize %%d\\n" $((%d000 + n)) >"$OSJITTER_OUT"\n' $side >"$work/size-$side"
   chmod +x "$work/size-$side"
 done
-larger=(GATE_BASELINE_CMD="\"$work/size-100\"" GATE_CANDIDATE_CMD="\"$work/size-200\"" GATE_ARGS=$'--max-pairs=24\n--metric=size' GATE_CALIBRATE=3s)
+larger=(GATE_BASELINE_CMD="\"$work/size-100\"" GATE_CANDIDATE_CMD="\"$work/size-200\"" GATE_ARGS=$'--max-pairs=24\n--metric=size' GATE_CALIBRATE=30s)
 gate "${larger[@]}"
 expect 1 regressed 'On this machine, .* detects a change of .* in size'
 grep -q '^::notice title=Jitter gate::On this machine, .* probability\.$' "$work/log" || die "no annotation with the detectable change"
@@ -216,7 +216,7 @@ gate "${benches[@]}"
 expect 1 regressed '^| `\{0,1\}sum`\{0,1\} |'
 grep -qF 'regressed: sum 400 ns -> 800 ns (+100 %25, tolerated +5 %25)' "$work/log" || die "the annotation lacks the benchmark"
 expect_side A "base $(git rev-parse --short bench-base)"
-gate "${benches[@]}" GATE_CALIBRATE=3s GATE_SEE=30% GATE_ARGS=$'--metric=libtest\n--cargo-flags=-p suite'
+gate "${benches[@]}" GATE_CALIBRATE=30s GATE_SEE=30% GATE_ARGS=$'--metric=libtest\n--cargo-flags=-p suite'
 expect 1 regressed 'On this machine'
 gate "${benches[@]}" GATE_BENCH=nothing
 expect 2 '' 'cargo cannot build nothing of working tree'
