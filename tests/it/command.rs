@@ -2,6 +2,7 @@
 //! ways in which it can fail.
 #![cfg(unix)]
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
@@ -15,6 +16,9 @@ use crate::osjitter::{Osjitter, Ran, gated_loop, is_alive, read_process_id, writ
 const CORRECT_PROGRAM: &str = r#"{ echo "osjitter.series/1 period_ns=$OSJITTER_PERIOD_NS"; yes 20000 | head -n "$OSJITTER_TICKS"; } >"$OSJITTER_OUT""#;
 /// A shell condition that holds in a round, but not in the startup run of a single tick.
 const IS_ROUND: &str = r#"[ "$OSJITTER_WARMUP" != 0 ]"#;
+/// Numbers of runs of a single tick before the first round: a start that takes more than a second, as
+/// on a busy machine, is the last.
+const STARTS: RangeInclusive<usize> = 1..=3;
 /// Number of runs before the first round in which the settings of the program are read.
 const SETTINGS_RUNS: usize = if cfg!(target_os = "linux") { 1 } else { 0 };
 /// Three rounds of 20 ticks.
@@ -335,7 +339,9 @@ fn broken_contract_is_refused() {
         }
         assert!(!ran.stderr.contains("subjects ×"), "nothing is measured: {}", ran.stderr);
         assert_nothing_written(&ran);
-        assert!(!is_alive(read_process_id(&home.path("id"))), "{script}");
+        // On a busy machine, the time limit may come before the id is written.
+        let id = std::fs::read_to_string(home.path("id")).unwrap_or_default();
+        assert!(!id.trim().parse().is_ok_and(is_alive), "{script}");
     }
     let ran = run("/bin/true", &[]).run().exits(2);
     assert!(ran.stderr.contains("error: /bin/true: wrote nothing"), "{}", ran.stderr);
@@ -496,8 +502,9 @@ fn program_processes_end_with_round() {
     let is_left_over = |warning: &Value| warning["code"] == "left-over-processes";
     assert!(warnings.as_array().unwrap().iter().any(is_left_over), "{warnings}");
     let ids = std::fs::read_to_string(home.path("ids")).unwrap();
-    let runs = 3 + 3 + SETTINGS_RUNS;
-    assert_eq!(ids.lines().count(), 2 * runs, "three rounds, and the runs before them");
+    let runs = ids.lines().count() / 2;
+    let starts = runs - 3 - SETTINGS_RUNS;
+    assert!(STARTS.contains(&starts) && ids.lines().count() == 2 * runs, "{ids}");
     assert!(ids.lines().all(|id| !is_alive(id.parse().unwrap())), "{ids}");
     #[cfg(target_os = "linux")]
     assert!(processes_with_variable("HOME_OF_TEST", home.0.path()).is_empty());
@@ -630,11 +637,12 @@ fn program_without_times_is_profiled_once() {
             "{reason}"
         );
     }
-    // Each program has three startup runs and one that reads its settings, three rounds, and one
-    // profiled round.
+    // The program has its startup runs, one that reads its settings, and in each of two scenarios three
+    // rounds and a profiled one.
     let times = std::fs::read_to_string(home.path("times")).unwrap();
     let monotonic = times.lines().filter(|line| *line == "monotonic").count();
-    assert_eq!((times.lines().count(), monotonic), (3 + SETTINGS_RUNS + 2 * (3 + 1), 2), "{times}");
+    let starts = times.lines().count() - SETTINGS_RUNS - 2 * (3 + 1);
+    assert!(STARTS.contains(&starts) && monotonic == 2, "{times}");
     assert!(list(&report["subjects"]).iter().all(|s| s["summary"]["ticks"] == 60), "{report}");
 }
 
@@ -649,8 +657,10 @@ fn environment_matches_contract() {
     let startup = "ticks 1000000 1 0 control loop";
     let settings = "ticks 1000000 60 0 control loop";
     let round = "ticks 1000000 20 3 control loop";
+    let starts = environments.lines().take_while(|line| *line == startup).count();
+    assert!(STARTS.contains(&starts), "{environments}");
     assert_eq!(
-        environments.lines().collect::<Vec<_>>(),
-        [vec![startup; 3], vec![settings; SETTINGS_RUNS], vec![round; 3]].concat()
+        environments.lines().skip(starts).collect::<Vec<_>>(),
+        [vec![settings; SETTINGS_RUNS], vec![round; 3]].concat()
     );
 }

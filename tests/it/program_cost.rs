@@ -114,7 +114,7 @@ fn measure(command: &str, adjust: impl FnOnce(Osjitter) -> Osjitter) -> Ran {
     let ticks = (TICKS * ROUNDS).to_string();
     let (round_ticks, warmup) = (TICKS.to_string(), WARMUP.to_string());
     let osjitter = Osjitter::new(["run", "--subject", "nanosleep", "--command", command])
-        .args(["--period", "25ms", "--ticks", &ticks])
+        .args(["--period", "25ms", "--ticks", &ticks, "--max-start-time", "60s"])
         .args(["--round-ticks", &round_ticks, "--warmup", &warmup, "--format", "json"])
         .out("");
     adjust(osjitter).run()

@@ -8,12 +8,16 @@ use crate::schema;
 
 /// Period of the service.
 const PERIOD: [&str; 2] = ["--period", "10ms"];
+/// On a busy machine, the service may take longer than the default to start.
+const RUN_LIMIT: [&str; 2] = ["--max-start-time", "60s"];
+const GATE_LIMIT: [&str; 2] = ["--max-round-time", "60s"];
 
 #[test]
 fn run_measures_a_service() {
     let run =
         ["run", "--ticks", "24", "--round-ticks", "8", "--warmup", "2", "--subject", "nanosleep"];
-    let ran = Osjitter::new(run).args(PERIOD).out("").args(["--"]).args([service()]).run().exits(0);
+    let command = Osjitter::new(run).args(PERIOD).args(RUN_LIMIT);
+    let ran = command.out("").args(["--"]).args([service()]).run().exits(0);
     let report = schema::valid(&ran.file("report.json"), "report.1");
     let subject = &report["subjects"][0];
     assert_eq!(
@@ -35,7 +39,8 @@ fn run_measures_a_service() {
 fn gate(args: &[&str]) -> Ran {
     let command = format!("'{}'", service().display());
     let sides = ["gate", "--base-cmd", &command, "--candidate-cmd", &command, "--max-pairs", "24"];
-    Osjitter::new(sides).args(["--round-ticks", "5", "--warmup", "1"]).args(args).out("").run()
+    let rounds = ["--round-ticks", "5", "--warmup", "1"];
+    Osjitter::new(sides).args(rounds).args(GATE_LIMIT).args(args).out("").run()
 }
 
 #[test]
@@ -52,11 +57,11 @@ fn gate_passes_a_service() {
 #[test]
 fn unknown_meter_is_refused() {
     let command = format!("'{}'", service().display());
-    for args in [
-        &["run", "--command", &command][..],
-        &["gate", "--base-cmd", &command, "--candidate-cmd", &command],
+    for (args, limit) in [
+        (&["run", "--command", &command][..], RUN_LIMIT),
+        (&["gate", "--base-cmd", &command, "--candidate-cmd", &command], GATE_LIMIT),
     ] {
-        let args = [args, &PERIOD, &["--meter", "no-such-loop"]].concat();
+        let args = [args, &PERIOD, &limit, &["--meter", "no-such-loop"]].concat();
         let ran = Osjitter::new(args).out("").run().exits(2);
         for part in ["\"no-such-loop\"", "control-loop (10ms)"] {
             assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);

@@ -16,7 +16,7 @@ use super::lengthy_commands::{LengthyCommand, StartSign};
 use crate::pseudo_terminal::{connect_terminal, read_until};
 
 /// Time after which a command counts as hanging.
-const HANG_TIMEOUT: Duration = Duration::from_secs(60);
+const HANG_TIMEOUT: Duration = Duration::from_secs(300);
 const POLL_INTERVAL: Duration = Duration::from_millis(4);
 /// Maximum length of the output in a message.
 const MAX_OUTPUT_BYTES: usize = 4_000;
