@@ -2,17 +2,18 @@
 #![cfg(unix)]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use tickmeter::ENV_DIRECTORY;
 
+pub use crate::osjitter::poll_until as wait_for;
 use crate::osjitter::{Osjitter, Running};
 use crate::schema;
 use crate::top::MeteredProgram;
@@ -27,19 +28,6 @@ pub fn monitor(home: &Path, args: &[&str]) -> Osjitter {
 /// Starts a monitor that ends after five minutes even if a test fails.
 pub fn start(home: &Path, args: &[&str]) -> Running {
     monitor(home, args).args(["--duration", "5m"]).start()
-}
-
-/// Polls until there is a result.
-#[allow(clippy::disallowed_methods, reason = "it waits for a process")]
-pub fn wait_for<T>(mut poll: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(result) = poll() {
-            return result;
-        }
-        assert!(started.elapsed() < Duration::from_secs(120), "timed out");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Returns the files of a log with that ending, oldest first.
@@ -116,12 +104,18 @@ fn check_interval(row: &Row, bins: &[&Row]) {
 }
 
 /// Sends a request and returns the response.
-fn send(address: &str, request: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
+fn send_once(address: &str, request: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(request.as_bytes())?;
     let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    response
+    stream.read_to_string(&mut response)?;
+    Ok(response)
+}
+
+/// Sends a request until there is a response: a busy monitor closes connections that wait for long.
+fn send(address: &str, request: &str) -> String {
+    let send = || send_once(address, request).ok().filter(|response| !response.is_empty());
+    wait_for(send)
 }
 
 pub fn metrics_address(running: &mut Running) -> String {
@@ -238,7 +232,11 @@ fn check_labels_and_cpu_time(row: &Row) {
     let labels = row["labels"].as_str();
     if matches!(row["subject"].as_str(), "os-interval" | "nanosleep") {
         assert_eq!(labels, "rack=r7", "{row:?}");
-        assert!(!cfg!(target_os = "linux") || number(row, "cpu_ns") > 0, "{row:?}");
+        if cfg!(target_os = "linux") {
+            // On a busy machine, a probe may not run in an interval.
+            let cpu_ns = number(row, "cpu_ns");
+            assert!(cpu_ns > 0 || number(row, "ticks") == 0, "{row:?}");
+        }
     } else {
         assert!(labels.starts_with("program=it-"), "{row:?}");
         assert!(row["cpu_ns"].is_empty(), "the CPU time of other programs is unknown: {row:?}");
@@ -261,7 +259,7 @@ fn requests_get_the_expected_response() {
         ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
         ("hello\r\n\r\n", "400"),
     ] {
-        let response = send(&address, request);
+        let response = send_once(&address, request).unwrap();
         assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {response}");
     }
     let protobuf = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
@@ -379,7 +377,7 @@ fn broken_limits_are_reported() {
     let file = wait_for(|| files(&log, ".breaches.json").first().cloned());
     running.signal(Signal::INT);
     let ran = running.ends().exits(0);
-    assert!(!ran.stderr.contains("os-interval@"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("limit broken: os-interval@"), "{}", ran.stderr);
     let breaches = schema::valid(&std::fs::read_to_string(file).unwrap(), "breaches.1");
     let breach = &breaches["breaches"][0];
     assert_eq!((&breach["subject"], &breach["limit"]), (&"nanosleep".into(), &1.0.into()));
@@ -561,7 +559,7 @@ fn monitor_spinning_probe() -> Vec<Row> {
 #[cfg(target_os = "linux")]
 #[test]
 fn probe_costs_belong_to_their_interval() {
-    const ATTEMPTS: usize = 5;
+    const ATTEMPTS: usize = 20;
     let total = |rows: &[Row], column: &str| -> i64 {
         rows.iter().map(|row| if row[column].is_empty() { 0 } else { number(row, column) }).sum()
     };

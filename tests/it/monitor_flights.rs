@@ -206,9 +206,9 @@ fn missing_rights_shorten_the_record() {
 fn full_disk_keeps_the_interval() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
-    // A file has at most 400 blocks of 512 bytes: enough for an interval in which hardly two ticks are
+    // A file has at most 240 blocks of 512 bytes: enough for an interval in which hardly two ticks are
     // equally late, but not for a record of 256 late ticks and the switches before them.
-    let script = r#"ulimit -f 400; exec "$0" "$@""#;
+    let script = r#"ulimit -f 240; exec "$0" "$@""#;
     let args = flight_args(&log, "2s");
     let ran = Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_osjitter"), "monitor", "--budget", "400%"])

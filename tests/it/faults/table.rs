@@ -313,7 +313,8 @@ pub const FAULT_LINES: &[FaultLine] = &[
     call(&PAGE, "rename", "SIGHUP", ONCE, Says("")),
     call(&PAGE, "thread", "EAGAIN", ONCE, Unharmed),
     call(&TIMERS, "epoll_wait", "SIGINT", EDGES, Interrupted),
-    call(&TIMERS, "sleep", "SIGTERM", EDGES, Interrupted),
+    // After the last tick, a thread may still sleep.
+    call(&TIMERS, "sleep", "SIGTERM", &[Start, Middle], Interrupted),
     call(&TIMERS, "timerfd_settime", "SIGHUP", EDGES, Interrupted),
     call(&TIMERS, "epoll_wait", "SIGPIPE", &[Start, Middle, End, Half], Unharmed),
     call(&TIMERS, "epoll_wait", "SIGWINCH", &[Half], Unharmed),

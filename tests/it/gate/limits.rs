@@ -89,7 +89,7 @@ fn sarif_contains_broken_and_open_limits() {
     assert_eq!(again, gate.ran.stdout);
 
     let few = [
-        "--subject", "nanosleep", "--period", "1ms", "--ticks", "90", "--round-ticks", "10",
+        "--subject", "nanosleep", "--period", "1ms", "--ticks", "900", "--round-ticks", "100",
         "--format", "sarif",
     ];
     let found = findings(&limits(&["p50=0ns"], &few).ran.stdout);
@@ -106,7 +106,8 @@ fn sarif_contains_broken_and_open_limits() {
 
 #[test]
 fn few_rounds_are_inconclusive() {
-    let few = ["--subject", "nanosleep", "--period", "1ms", "--ticks", "90", "--round-ticks", "10"];
+    let few =
+        ["--subject", "nanosleep", "--period", "1ms", "--ticks", "900", "--round-ticks", "100"];
     for (extra, code) in [(&[][..], 0), (&["--on-inconclusive", "fail"], 3)] {
         let gate = limits(&["p50=0ns"], &[&few[..], extra].concat());
         let verdict = gate.verdict();

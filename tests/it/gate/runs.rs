@@ -387,7 +387,7 @@ fn assert_children_are_measured(base: &ChildWork, candidate: &ChildWork) {
 #[test]
 fn children_count_in_every_metric() {
     let base = ChildWork { sleep_ms: 10, loops: 2_000, megabytes: 50 };
-    let candidate = ChildWork { sleep_ms: 100, loops: 50_000, megabytes: 80 };
+    let candidate = ChildWork { sleep_ms: 400, loops: 50_000, megabytes: 80 };
     assert_children_are_measured(&base, &candidate);
 }
 

@@ -7,6 +7,9 @@ use serde_json::json;
 use super::runs::{COUNTED, ScriptPair, runs};
 use super::{Gate, gate};
 
+/// Number of pairs below which a screen decides nothing.
+const MIN_PAIRS: u64 = 24;
+
 /// Gates scripted subjects, whose rounds take no time, with --screen. Rounds cycle through the
 /// levels of a side.
 fn screen(a: &[i64], b: &[i64], extra: &[&str]) -> Gate {
@@ -41,16 +44,18 @@ fn screens_have_three_verdicts() {
     ] {
         let gate = screen(&[20_000], b, &["--format", "markdown"]).exits(code);
         let verdict = gate.verdict();
-        assert_eq!((verdict.verdict, verdict.reason), (outcome, reason), "{}", gate.ran.stdout);
-        assert!(verdict.screen);
+        assert!(verdict.verdict == outcome && verdict.screen, "{}", gate.ran.stdout);
         assert!(gate.ran.stdout.contains(title), "{}", gate.ran.stdout);
         assert!(gate.ran.stdout.contains(says), "{}", gate.ran.stdout);
         let is_open = outcome == Inconclusive;
         assert_eq!(gate.ran.stderr.contains("LOOK CLOSER: this is not a pass"), is_open);
         assert_eq!(gate.ran.stdout.contains("gate without --screen to decide it"), is_open);
         let [pair] = verdict.comparisons.as_slice() else { panic!("{}", gate.ran.stdout) };
-        // As many pairs of rounds of 43 ms as fit into 15 s.
-        assert!((120..=155).contains(&pair.pairs), "{}", pair.pairs);
+        // As many pairs of rounds of 43 ms as fit into 15 s. A busy machine has fewer, with which a small
+        // rise is not significant.
+        assert!((MIN_PAIRS..=155).contains(&pair.pairs), "{}", pair.pairs);
+        let is_known_reason = verdict.reason == reason || is_open && pair.pairs < 120;
+        assert!(is_known_reason, "{}", gate.ran.stdout);
         assert_eq!((pair.looks_taken, pair.plan.looks.as_slice()), (1, &[pair.pairs][..]));
     }
 }
@@ -96,6 +101,20 @@ fn impossible_screens_are_refused() {
     refused(&["--limit", "p99=1ms"], "--screen");
 }
 
+/// Returns whether the time of a screen was too short for its runs, as on a busy machine. Such a screen
+/// decides nothing.
+#[cfg(unix)]
+#[track_caller]
+fn is_too_short(gate: &Gate) -> bool {
+    let (verdict, is_short) = (gate.verdict(), runs(gate).pairs < MIN_PAIRS);
+    if is_short {
+        let found = (gate.ran.code, verdict.verdict, verdict.reason);
+        let expected = (0, Outcome::Inconclusive, Some(Reason::TooFewRounds));
+        assert_eq!(found, expected, "{}", gate.ran.stdout);
+    }
+    is_short
+}
+
 #[cfg(unix)]
 #[test]
 fn whole_runs_are_screened() {
@@ -106,11 +125,14 @@ fn whole_runs_are_screened() {
     for (candidate, code, outcome) in [(100, 0, Outcome::Pass), (80, 1, Outcome::Regressed)] {
         let (base, candidate) = (write(100), write(candidate));
         let args = ["--base-cmd", &base, "--candidate-cmd", &candidate, "--metric", "rate"];
-        let gate = Gate::run(&[&args[..], &["--screen"]].concat()).exits(code);
-        let runs = gate.verdict().runs.as_ref().unwrap();
-        assert_eq!((runs.verdict, runs.looks_taken), (outcome, 1), "{}", gate.ran.stdout);
-        // On a busy machine, the time limit comes before the first look.
-        assert!((12..=400).contains(&runs.pairs), "{}", runs.pairs);
+        let gate = Gate::run(&[&args[..], &["--screen"]].concat());
+        if is_too_short(&gate) {
+            continue;
+        }
+        let gate = gate.exits(code);
+        let found = runs(&gate);
+        assert_eq!((found.verdict, found.looks_taken), (outcome, 1), "{}", gate.ran.stdout);
+        assert!(found.pairs <= 400, "{}", found.pairs);
     }
 }
 
@@ -138,7 +160,7 @@ fn benches_of_a_screen_run_briefly() {
         format!(r#"echo "$@" >>"$HOME_OF_TEST/arguments"; printf 'pkg: x\n{line}\nPASS\n'"#);
     let pair = ScriptPair::new(&script, &script);
     let gate = pair.screen(&["--metric", "go"]).exits(0);
-    assert_eq!(runs(&gate).verdict, Outcome::Pass);
+    assert!(is_too_short(&gate) || runs(&gate).verdict == Outcome::Pass, "{}", gate.ran.stdout);
     let arguments = std::fs::read_to_string(pair.path("arguments")).unwrap();
     let flags = "-test.run=^$ -test.benchtime=5ms -test.count=3 -test.bench=.";
     assert!(arguments.lines().all(|line| line == flags), "{arguments}");
