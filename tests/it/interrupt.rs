@@ -3,6 +3,8 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+#[cfg(target_os = "linux")]
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -11,7 +13,11 @@ use files::report::{Report, Status};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::osjitter::{Osjitter, Ran, has_program, interrupt_while_measuring, send_signal};
+use crate::osjitter::{
+    Osjitter, Ran, Running, has_program, interrupt_while_measuring, send_signal,
+};
+#[cfg(target_os = "linux")]
+use crate::osjitter::{poll_until, stat_fields};
 
 fn report(ran: &Ran) -> Report {
     Report::from_json(&ran.file("report.json")).unwrap()
@@ -67,7 +73,7 @@ fn interrupted_results_replace_no_others() {
     std::fs::write(&out, "earlier").unwrap();
     let calibrate = Osjitter::new(["calibrate", "--subject", "scripted"]).script(&script);
     let to = [Path::new("--force"), Path::new("--out"), &out];
-    let mut running = calibrate.args(["--max-time", "10m"]).args(to).start();
+    let mut running = calibrate.args(["--max-time", "24h"]).args(to).start();
     running.says("calibrate: ");
     running.signal(Signal::INT);
     running.ends().exits(4);
@@ -78,6 +84,13 @@ fn interrupted_results_replace_no_others() {
 /// A terminal interrupts a whole pipeline: the reader of a stream is gone as well.
 #[test]
 fn interrupted_pipeline_replaces_no_result() {
+    // A busy machine needs longer for the warm-up.
+    let was_measuring = [500, 4_000, 30_000].into_iter().any(interrupt_pipeline);
+    assert!(was_measuring, "no round was interrupted");
+}
+
+/// Interrupts a pipeline after a pause. Returns whether it was measuring by then.
+fn interrupt_pipeline(pause_ms: u64) -> bool {
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
     std::fs::create_dir(&out).unwrap();
@@ -89,12 +102,14 @@ fn interrupted_pipeline_replaces_no_result() {
     // Nothing is written before the end of the only round.
     running.close_stdout();
     #[allow(clippy::disallowed_methods, reason = "the warm-up ends in the meantime")]
-    std::thread::sleep(Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(pause_ms));
     running.signal(Signal::INT);
     let ran = running.ends().exits(4);
     assert_eq!(std::fs::read_to_string(out.join("report.json")).unwrap(), "earlier");
-    assert!(home.path().join("out-2/report.json").exists(), "{}", ran.stderr);
-    assert!(ran.stderr.contains("was not replaced"), "{}", ran.stderr);
+    let kept = home.path().join("out-2/report.json");
+    assert!(kept.exists() && ran.stderr.contains("was not replaced"), "{}", ran.stderr);
+    let kept = Report::from_json(&std::fs::read_to_string(kept).unwrap()).unwrap();
+    kept.subjects[0].summary.is_some()
 }
 
 /// Signals of limits and timers would end the process by default, and leave everything as it is.
@@ -137,6 +152,38 @@ fn blocked_signals_keep_results() {
     }
 }
 
+/// Waits until all threads of a command sleep for a while. A thread that waits for a CPU does not sleep.
+fn wait_until_idle(running: &Running) {
+    wait_until_idle_or_spinning(running, u64::MAX);
+}
+
+/// Like [`wait_until_idle`], or until a command has used a CPU for this number of hundredths of a second.
+#[cfg(target_os = "linux")]
+fn wait_until_idle_or_spinning(running: &Running, max_cpu_ticks: u64) {
+    const POLLS: u32 = 10;
+    let directory = PathBuf::from(format!("/proc/{}", running.id()));
+    let cpu_ticks = || -> Option<u64> {
+        let fields = stat_fields(&directory)?;
+        Some(fields[11].parse::<u64>().ok()? + fields[12].parse::<u64>().ok()?)
+    };
+    let is_asleep = || {
+        let mut threads = std::fs::read_dir(directory.join("task")).ok()?.flatten();
+        Some(threads.all(|thread| stat_fields(&thread.path()).is_none_or(|f| f[0] == "S")))
+    };
+    let (before, mut asleep) = (cpu_ticks().unwrap(), 0);
+    poll_until(|| {
+        asleep = if is_asleep()? { asleep + 1 } else { 0 };
+        let has_spun = cpu_ticks()? - before >= max_cpu_ticks;
+        (asleep >= POLLS || has_spun).then_some(())
+    });
+}
+
+#[cfg(not(target_os = "linux"))]
+#[allow(clippy::disallowed_methods, reason = "the state of other threads is not known")]
+fn wait_until_idle_or_spinning(_: &Running, _: u64) {
+    std::thread::sleep(Duration::from_secs(2));
+}
+
 #[test]
 fn stalled_reader_costs_no_results() {
     // The lines of the rounds do not fit in a pipe, of which nothing is read until the end.
@@ -145,8 +192,7 @@ fn stalled_reader_costs_no_results() {
         .args(["--ticks", "200k", "--round-ticks", "20", "--warmup", "3"]);
     let mut running = run.script(&script).out("run").start();
     running.says("200000 ticks: ");
-    #[allow(clippy::disallowed_methods, reason = "the pipe fills in the meantime")]
-    std::thread::sleep(Duration::from_secs(1));
+    wait_until_idle(&running);
     running.signal(Signal::INT);
     let ran = running.ends_within(Duration::from_secs(120)).exits(4);
     assert!(!ran.file("run/report.json").is_empty());
@@ -161,8 +207,7 @@ fn interrupt_ends_wait_for_reader() {
     let calibrate = Osjitter::new(["calibrate", "--subject", "scripted"]).script(&script);
     let mut running = calibrate.args(["--out".as_ref(), pipe.as_os_str()]).start();
     running.says("calibrate: ");
-    #[allow(clippy::disallowed_methods, reason = "the pipe is opened in the meantime")]
-    std::thread::sleep(Duration::from_secs(2));
+    wait_until_idle(&running);
     running.signal(Signal::INT);
     running.ends_within(Duration::from_secs(120)).exits(4);
 }
@@ -210,8 +255,8 @@ fn interrupt_ends_long_waits() {
             .out("");
         let mut running = run.start();
         running.says("2 ticks: about");
-        #[allow(clippy::disallowed_methods, reason = "the round begins in the meantime")]
-        std::thread::sleep(Duration::from_millis(200));
+        // Some subjects spin until the first tick.
+        wait_until_idle_or_spinning(&running, 50);
         running.signal(Signal::INT);
         let ran = running.ends_within(LIMIT).exits(4);
         let report = report(&ran);

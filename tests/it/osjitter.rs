@@ -302,6 +302,21 @@ pub fn has_program(program: &str, argument: &str) -> bool {
     is_found
 }
 
+/// Returns the fields of a process or thread after its name, by its directory in `/proc`. The first one is
+/// its state.
+#[cfg(target_os = "linux")]
+pub fn stat_fields(directory: &Path) -> Option<Vec<String>> {
+    let stat = std::fs::read_to_string(directory.join("stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    Some(fields.split_whitespace().map(str::to_owned).collect())
+}
+
+/// Returns the state of a process, such as `T` if it is stopped.
+#[cfg(target_os = "linux")]
+pub fn state(process: u32) -> Option<char> {
+    stat_fields(&PathBuf::from(format!("/proc/{process}")))?[0].chars().next()
+}
+
 /// Returns the processes that have a directory as the value of a variable in their environment.
 #[cfg(target_os = "linux")]
 pub fn processes_with_variable(name: &str, value: &Path) -> Vec<u32> {

@@ -5,7 +5,7 @@
 use files::file::File as _;
 use files::report::{Report, Status};
 
-use crate::osjitter::{Osjitter, Ran};
+use crate::osjitter::{Osjitter, Ran, poll_until, state};
 use crate::schema;
 
 /// A program that waits on kernel timers: a shell that starts `sleep` twelve times.
@@ -114,6 +114,8 @@ fn error_names_the_waiting_call() {
     let mut cat =
         std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
     let pid = cat.id().to_string();
+    let comm = || std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+    poll_until(|| (comm() == "cat\n" && state(cat.id()) == Some('S')).then_some(()));
     let ran = trace(&["--pid", &pid, "--duration", "200ms"]);
     cat.kill().unwrap();
     cat.wait().unwrap();

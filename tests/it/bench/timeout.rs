@@ -242,7 +242,9 @@ fn interrupt_ends_wait_for_counts() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let program = install(&directory);
     let begun = directory.path().join("begun");
-    write_counts_program(&directory, &format!("touch {}; exec sleep 1000", begun.display()));
+    // The first job comes when interrupts are handled.
+    let script = format!("read job; touch {}; exec sleep 1000", begun.display());
+    write_counts_program(&directory, &script);
     let args =
         ["bench", "timeout", "--workload", "rearm", "--variant", "timeout", "--format", "json"];
     let mut command = Command::new(program);

@@ -30,7 +30,8 @@ pub fn find_violations(row: &EndingRow, ended: &EndedProcess) -> Vec<String> {
             // Before the handler is installed, a signal has its default effect.
             (None, signal) => {
                 let expected = row.ending.signal().map(rustix::process::Signal::as_raw);
-                row.is_early() && signal.is_some() && signal == expected
+                let is_unhandled = matches!(row.moment, Moment::Startup(_));
+                is_unhandled && signal.is_some() && signal == expected
             }
         };
         check(is_documented, format!("{status}, expected exit code {codes:?}"));
@@ -56,14 +57,14 @@ pub fn find_violations(row: &EndingRow, ended: &EndedProcess) -> Vec<String> {
 impl EndingRow {
     /// Whether the ending comes before the command announces that it has begun.
     fn is_early(&self) -> bool {
-        matches!(self.moment, Moment::Startup(_))
+        matches!(self.moment, Moment::Startup(_) | Moment::Handling(_))
     }
 
     /// Returns the exit codes that are documented at the moment of the row.
     fn exit_codes(&self) -> Vec<i32> {
         let mut codes = self.ending.exit_codes(self.command);
         match self.moment {
-            Moment::Startup(_) => codes.push(4),
+            Moment::Startup(_) | Moment::Handling(_) => codes.push(4),
             // With its whole input, the command may have completed.
             Moment::Running(_) if self.command.reads_input() => codes.push(0),
             Moment::Announced | Moment::Running(_) => {}

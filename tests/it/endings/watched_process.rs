@@ -13,6 +13,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 
 use super::ending::Ending;
 use super::lengthy_commands::{LengthyCommand, StartSign};
+use crate::osjitter::stat_fields;
 use crate::pseudo_terminal::{connect_terminal, read_until};
 
 /// Time after which a command counts as hanging.
@@ -107,6 +108,18 @@ impl WatchedProcess {
         let is_program =
             || std::fs::read_link(self.proc("exe")).is_ok_and(|exe| exe.ends_with("osjitter"));
         poll(is_program, || self.has_ended());
+    }
+
+    /// Waits until the program handles a signal.
+    pub fn wait_for_handler(&self, signal: Signal) {
+        self.wait_for_program();
+        let handles = || {
+            let status = std::fs::read_to_string(self.proc("status")).ok()?;
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+            let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
+            Some(mask & (1 << (signal.as_raw() - 1)) != 0)
+        };
+        poll(|| handles() == Some(true), || self.has_ended());
     }
 
     /// Waits until the command has begun.
@@ -250,21 +263,14 @@ impl WatchedProcess {
 
     /// Returns the CPU time of the process, even after its end.
     pub fn cpu_seconds(&self) -> Option<f64> {
-        let fields = self.stat_fields()?;
+        let fields = stat_fields(&self.proc(""))?;
         let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
         Some((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND)
     }
 
     /// Whether the process has ended. It may not have been waited for.
     fn has_ended(&self) -> bool {
-        self.stat_fields().is_none_or(|fields| matches!(fields[0].as_str(), "Z" | "X"))
-    }
-
-    /// Returns the fields of the process after its name.
-    fn stat_fields(&self) -> Option<Vec<String>> {
-        let stat = std::fs::read_to_string(self.proc("stat")).ok()?;
-        let (_, fields) = stat.rsplit_once(") ")?;
-        Some(fields.split_whitespace().map(str::to_owned).collect())
+        stat_fields(&self.proc("")).is_none_or(|fields| matches!(fields[0].as_str(), "Z" | "X"))
     }
 
     fn proc(&self, name: &str) -> PathBuf {

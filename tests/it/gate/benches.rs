@@ -1116,7 +1116,9 @@ fn interrupts_end_the_whole_build() {
         write_executable(&home.join("cargo"), WAITING_CARGO);
         let running = package.command(&["--base", "HEAD"]).start();
         let id = home.join("id");
-        let build_script = poll_until(|| id.exists().then(|| read_process_id(&id)));
+        // The shell creates the file before it writes to it.
+        let build_script =
+            poll_until(|| std::fs::read_to_string(&id).ok()?.trim().parse::<u32>().ok());
         assert_eq!(package.git(&["worktree", "list"]).lines().count(), 2);
         running.signal(signal);
         running.ends_within(Duration::from_secs(120)).exits(4);
