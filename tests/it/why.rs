@@ -125,6 +125,7 @@ fn metered_program_is_profiled_externally() {
         ["--why-threshold", "1us", "--period", "10ms", "--ticks", "60", "--round-ticks", "30"];
     let service = service();
     let ran = run(&args)
+        .args(["--max-start-time", "60s"])
         .args(["--subject", "nanosleep"])
         .out("")
         .args(["--"])
@@ -169,32 +170,43 @@ fn metered_program_is_profiled_externally() {
 #[cfg(target_os = "linux")]
 #[test]
 fn late_ticks_name_their_function() {
-    let program = late_service();
     // Next to many other programs, a long round may take longer than a program is given.
-    let mut tries =
-        [("240", "120"), ("120", "60"), ("60", "30")].into_iter().map(|(ticks, round)| {
-            run(&["--why-threshold", "10ms", "--period", "10ms", "--ticks", ticks])
-                .args(["--round-ticks", round, "--subject", "nanosleep"])
-                .out("")
-                .args(["--"])
-                .args([&program])
-                .run()
-        });
-    let ran = tries.find(|ran| !ran.stderr.contains("was still running after"));
-    let ran = ran.expect("rounds that end in time").exits(0);
+    const LENGTHS: [(&str, &str); 3] = [("240", "120"), ("120", "60"), ("60", "30")];
+    const ATTEMPTS: usize = 12;
+    let is_named = LENGTHS.into_iter().cycle().take(ATTEMPTS).any(is_late_function_named);
+    assert!(is_named, "no function is named");
+}
+
+/// Measures a service that is late in a function, with this number of ticks and of those in a round.
+/// Returns false if the machine was too busy to name a function.
+#[cfg(target_os = "linux")]
+fn is_late_function_named((ticks, round_ticks): (&str, &str)) -> bool {
+    let ran = run(&["--why-threshold", "10ms", "--period", "10ms", "--ticks", ticks])
+        .args(["--round-ticks", round_ticks, "--subject", "nanosleep", "--max-start-time", "60s"])
+        .out("")
+        .args(["--"])
+        .args([late_service()])
+        .run();
+    if ran.stderr.contains("was still running after") {
+        return false;
+    }
+    let ran = ran.exits(0);
     schema::valid(&ran.file("report.json"), "report.1");
     let report = report(&ran);
     let why = report.subjects[0].why.as_ref().expect("the subject was profiled");
-    let Some(code) = &why.code else { return assert!(why.tier.is_none(), "{:?}", why.missing) };
+    let Some(code) = &why.code else {
+        assert!(why.tier.is_none(), "{:?}", why.missing);
+        return true;
+    };
     if let Some(reason) = &code.missing {
-        return assert!(reason.contains("perf_event_open"), "{reason}");
+        assert!(reason.contains("perf_event_open"), "{reason}");
+        return true;
     }
     // Without a free CPU, ticks are late because the program waits for one, and few have samples.
     if code.coverage < 0.5 {
         let most_common = code.stacks.iter().max_by_key(|stack| stack.samples);
-        let is_sampled = most_common
+        return most_common
             .is_some_and(|stack| stack.frames.iter().any(|frame| frame == "orders::parse_orders"));
-        return assert!(is_sampled || code.samples < 20, "{code:?}");
     }
     let function = code.functions.first().expect("a function");
     assert_eq!(function.function, "orders::parse_orders", "{code:?}");
@@ -205,6 +217,7 @@ fn late_ticks_name_their_function() {
     let page = ran.file("report.html");
     assert!(page.contains("stacks while ticks were late"), "the picture is on the page");
     assert!(report.subjects[1].why.as_ref().is_some_and(|why| why.code.is_none()));
+    true
 }
 
 #[test]
