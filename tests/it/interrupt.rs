@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::osjitter::{
-    Osjitter, Ran, Running, has_program, interrupt_while_measuring, send_signal,
+    Osjitter, Ran, Running, has_program, heed_signals, interrupt_while_measuring, send_signal,
 };
 #[cfg(target_os = "linux")]
 use crate::osjitter::{poll_until, stat_fields};
@@ -130,6 +130,7 @@ fn blocked_signals_keep_results() {
     if !has_program("env", "--block-signal=TERM") {
         return;
     }
+    heed_signals();
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let out = tempfile::tempdir().unwrap();
         let mut child = Command::new("env")

@@ -4,6 +4,10 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
+#[cfg(unix)]
+use std::sync::Arc;
+#[cfg(unix)]
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 #[cfg(unix)]
@@ -46,6 +50,8 @@ impl Osjitter {
     /// Creates `osjitter COMMAND ...` with tables of 80 columns and without other environment
     /// variables that affect its output.
     pub fn new<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Self {
+        #[cfg(unix)]
+        heed_signals();
         let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
         command
             .args(args)
@@ -175,6 +181,20 @@ impl Osjitter {
         let stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
         Running { child, stderr, read_stderr: String::new(), out: self.out }
     }
+}
+
+/// Has processes that are started from now on heed all signals: tests under `nohup` inherit ignored ones.
+/// A signal with a handler has its default action in a started program.
+#[cfg(unix)]
+pub fn heed_signals() {
+    use signal_hook::consts::{SIGHUP, SIGQUIT};
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        for signal in [SIGHUP, SIGQUIT] {
+            let always = Arc::new(AtomicBool::new(true));
+            signal_hook::flag::register_conditional_default(signal, always).expect("a handler");
+        }
+    });
 }
 
 /// Runs a command line that measures for a given time, and repeats it with a longer time until it
