@@ -94,7 +94,8 @@ impl EventQueue {
         self.poll.borrow().registry().register(source, Token(index), interest)
     }
 
-    /// Deregisters a source, except in a forked child, whose call would also deregister the parent's.
+    /// Deregisters a source, except in a forked child, whose call would also deregister the
+    /// parent's.
     pub(crate) fn deregister(&self, source: &mut impl Source) -> io::Result<()> {
         if self.process != std::process::id() {
             return Ok(());

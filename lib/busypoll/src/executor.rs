@@ -199,12 +199,12 @@ impl Executor {
         task
     }
 
-    /// Queues the tasks that other threads have woken, `limit` at most. Without a limit, a storm of
-    /// wakes could keep the tasks from running.
+    /// Takes the wakes by other threads, `limit` at most, and queues their tasks. Returns their
+    /// number. Without a limit, a storm of wakes could keep the tasks from running.
     #[inline(never)]
-    pub(crate) fn queue_remote_wakes(&self, root: &WakeState, limit: usize) {
-        for _ in 0..limit {
-            let Some(key) = self.run_queue.pop_remote_wake() else { break };
+    pub(crate) fn queue_remote_wakes(&self, root: &WakeState, limit: usize) -> usize {
+        for taken in 0..limit {
+            let Some(key) = self.run_queue.pop_remote_wake() else { return taken };
             if key == TaskKey::ROOT {
                 root.take_remote_wake();
                 if root.mark_queued() {
@@ -216,6 +216,7 @@ impl Executor {
                 self.run_queue.push_task(key);
             }
         }
+        limit
     }
 
     /// Polls up to `max_tasks` tasks from the head of the run queue.

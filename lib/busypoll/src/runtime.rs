@@ -319,8 +319,13 @@ impl Runtime {
     pub fn drain(&mut self, limit: Duration) -> Drained {
         let executor = Rc::clone(&self.executor);
         let before = executor.ended_tasks();
-        // All wakes so far, for example of tasks that this thread has cancelled outside of the runtime.
-        executor.queue_remote_wakes(&self.root, executor.run_queue.remote_wake_count());
+        // All wakes so far, for example of tasks that this thread has cancelled outside of the
+        // runtime. One of another thread may be incomplete yet.
+        let mut wakes = executor.run_queue.remote_wake_count();
+        while wakes > 0 {
+            wakes -= executor.queue_remote_wakes(&self.root, wakes);
+            std::thread::yield_now();
+        }
         let _ = self.block_on(async {
             let drained = time::timeout(limit, poll_fn(|cx| executor.poll_drained(cx)));
             let ready = executor.run_queue.task_count() as u64;

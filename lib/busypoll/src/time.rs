@@ -158,7 +158,8 @@ impl Sleep {
     pub fn reset(&mut self, deadline: Instant) {
         self.deadline = deadline;
         let wake_time = self.wake_time();
-        self.key = self.key.map(|key| self.executor.timers.move_to(key, wake_time));
+        // A task that is woken too early registers again.
+        self.key = self.key.map(|key| self.executor.timers.advance(key, wake_time));
     }
 
     fn wake_time(&self) -> Instant {

@@ -73,8 +73,11 @@ impl TimerQueue {
         drop(removed);
     }
 
-    /// Moves the registration `key`, if it is still waiting, to another deadline.
-    pub(crate) fn move_to(&self, key: TimerKey, deadline: Instant) -> TimerKey {
+    /// Moves the registration `key`, if it is still waiting, to an earlier deadline.
+    pub(crate) fn advance(&self, key: TimerKey, deadline: Instant) -> TimerKey {
+        if deadline >= key.deadline {
+            return key;
+        }
         let mut waiting = self.waiting.borrow_mut();
         let Some(waker) = waiting.remove(&key) else { return key };
         let key = self.new_key(deadline);
