@@ -183,8 +183,8 @@ impl Osjitter {
     }
 }
 
-/// Has processes that are started from now on heed all signals: tests under `nohup` inherit ignored ones.
-/// A signal with a handler has its default action in a started program.
+/// Has processes that are started from now on heed all signals: tests under `nohup` inherit ignored
+/// ones. A signal with a handler has its default action in a started program.
 #[cfg(unix)]
 pub fn heed_signals() {
     use signal_hook::consts::{SIGHUP, SIGQUIT};

@@ -129,7 +129,8 @@ macro_rules! impl_schedule_methods {
             /// scatter by half a period or more, use [`Self::steer_numbered`].
             ///
             /// A correction moves the tick after the next one, and costs no system call. Deadlines
-            /// remain ordered: the distance of two differs from the period by at most a twentieth.
+            /// remain ordered: the distance of two differs from the period by at most a twentieth,
+            /// unless [`MissedTickBehavior::Skip`](cadence::MissedTickBehavior::Skip) skips ticks.
             /// No tick is early with respect to its deadline.
             ///
             /// # The servo
@@ -148,7 +149,7 @@ macro_rules! impl_schedule_methods {
             ///   the other clock by steps of a twentieth of the period, as they do after a slip
             ///   of [`MissedTickBehavior::Delay`](cadence::MissedTickBehavior::Delay).
             /// - With [`MissedTickBehavior::Skip`](cadence::MissedTickBehavior::Skip) the ticks
-            ///   continue at an event of the other clock.
+            ///   continue at the next event of the other clock, also while they return to it.
             /// - A new period keeps the relative rate, and a tick at the last event.
             /// - [`Self::stop_steering`] resets the servo.
             pub fn steer(&mut self, event: $instant) {

@@ -178,7 +178,7 @@ async fn dropped_sleep_releases_waker() {
     let group = group_without_slots();
     let counter = Arc::new(CountingWaker::default());
     let waker = Waker::from(Arc::clone(&counter));
-    let (dropped, mut kept) = loop {
+    let wait = || {
         let mut dropped: Vec<_> = (0..100).map(|i| group.sleep(us(20_000 + i * 3))).collect();
         let mut kept: Vec<_> = (0..100).map(|i| group.sleep(us(20_001 + i * 3))).collect();
         for sleep in dropped.iter_mut().chain(&mut kept) {
@@ -186,10 +186,9 @@ async fn dropped_sleep_releases_waker() {
         }
         // On a machine that stalls, some may have ended.
         let mut sleeps = dropped.iter_mut().chain(&mut kept);
-        if sleeps.all(|sleep| poll_with(sleep, &waker).is_pending()) {
-            break (dropped, kept);
-        }
+        sleeps.all(|sleep| poll_with(sleep, &waker).is_pending()).then_some((dropped, kept))
     };
+    let (dropped, mut kept) = (0..100).find_map(|_| wait()).expect("sleeps that wait");
     let before = counter.wake_count();
     drop(dropped);
     with_watchdog(group.sleep(us(25_000))).await;
@@ -205,7 +204,7 @@ async fn dropped_sleep_releases_waker() {
 async fn sleep_survives_lost_select() {
     let mut lost = 0;
     // On a machine that stalls, a sleep may have ended before its first poll.
-    while lost == 0 {
+    for _ in 0..100 {
         let deadline = real_now() + us(100_000);
         let mut sleep = sleep_until(deadline);
         loop {
@@ -216,25 +215,30 @@ async fn sleep_survives_lost_select() {
             }
         }
         assert!(real_now() >= deadline);
+        if lost > 0 {
+            return;
+        }
     }
+    panic!("the sleep never lost");
 }
 
 #[tokio::test]
 async fn latest_waker_is_woken() {
     let group = group_without_slots();
-    let mut was_pending = false;
     // On a machine that stalls, the sleep may end before its second poll.
-    while !was_pending {
+    for _ in 0..100 {
         let [first, second] = [(); 2].map(|()| Arc::new(CountingWaker::default()));
         let mut sleep = group.sleep(us(300));
-        was_pending = poll_with(&mut sleep, &Arc::clone(&first).into()).is_pending()
+        let was_pending = poll_with(&mut sleep, &Arc::clone(&first).into()).is_pending()
             && poll_with(&mut sleep, &Arc::clone(&second).into()).is_pending();
         with_watchdog(group.sleep(us(2_000))).await;
+        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
         if was_pending {
             assert_eq!((first.wake_count(), second.wake_count()), (0, 1));
+            return;
         }
-        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
     }
+    panic!("the sleep never waited");
 }
 
 #[test]

@@ -129,12 +129,13 @@ extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_
 /// Repeats a measurement until its calls contain a wait, which shows that they are counted. While the
 /// machine stalls, all ticks may be due already.
 async fn measure_with_waits(mut measure: impl AsyncFnMut() -> Vec<Call>) -> Vec<Call> {
-    loop {
+    for _ in 0..100 {
         let calls = measure().await;
         if calls.contains(&Call::Wait) {
             return calls;
         }
     }
+    panic!("no wait was counted")
 }
 
 /// Asserts that there are two calls per tick, and a few that the runtime makes for itself.

@@ -59,7 +59,7 @@ impl Clock {
     }
 
     /// Returns the maximum error of `ns_at` relative to the operating system's clock. It may grow
-    /// when the anchor moves.
+    /// with a later conversion.
     pub(crate) fn error_bound_ns(&self) -> u64 {
         let conversion_ns = tach::error_bound_ns();
         conversion_ns + conversion_ns / 4 + self.origin_error_ns + RATE_ERROR_NS

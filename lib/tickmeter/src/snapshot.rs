@@ -49,7 +49,8 @@ pub struct Snapshot {
     pub period: Duration,
     /// Smallest lateness of the ticks in [`late`](Self::late).
     pub late_from: Duration,
-    /// Error bound of the clock so far. The error of a lateness is at most this plus the width of its bin.
+    /// Error bound of the clock so far. The error of a lateness is at most this plus the width of its
+    /// bin.
     pub clock_error: Duration,
     /// Time of the last tick since registration; zero before the first.
     pub last_tick: Duration,

@@ -272,7 +272,6 @@ fn ignored_sigchld_is_harmless() {
     assert_eq!(outcome.verdict.unwrap().comparisons[0].pairs, 24);
 }
 
-/// A shell that executes osjitter can have other children.
 /// A round is excluded after which the nice value of osjitter is another one.
 #[cfg(target_os = "linux")]
 #[test]
@@ -283,11 +282,12 @@ fn excluded_rounds_count_left_over_processes() {
     let verdict = gate.verdict();
     let failure = verdict.failure.as_deref().unwrap_or_default();
     assert!(failure.contains("nice value"), "{}", gate.ran.stderr);
-    let left = verdict.left_over.expect("processes of both sides");
+    let left_over = verdict.left_over.expect("processes of both sides");
     // The gate ends with the sixth pair that is left out.
-    assert_eq!((left.a, left.b, left.prepare), (6, 6, 0));
+    assert_eq!((left_over.a, left_over.b, left_over.prepare), (6, 6, 0));
 }
 
+/// A shell that executes osjitter can have other children.
 #[test]
 fn unrelated_processes_survive() {
     let watched = WatchedGate::new();
