@@ -64,7 +64,7 @@ fn slack_change(scenarios: &[Scenario]) -> Option<Change> {
     let slack = MinSlack::new().ok()?;
     let during_ns = tuning::timer_slack_ns()?;
     drop(slack);
-    let names = names.join(" and ");
+    let names = names.join(", ");
     let what = format!("timer slack of the measuring thread, during rounds of {names}");
     let [from, to] = [before_ns, during_ns].map(format_exact_ns);
     (from != to).then_some(Change { what, from, to })

@@ -79,8 +79,9 @@ pub fn burst_ticks(max_stall_ns: u64, period_ns: u64, instances: u64) -> u64 {
 }
 
 impl MeasuredRate {
-    /// Reads the rate from a subject of a report, from its rounds if it has all of them, and otherwise
-    /// from its totals. `max_stall_ns` is the longest stall to assume; if a tick was later, its lateness is assumed.
+    /// Reads the rate from a subject of a report, from its rounds if it has all of them, and
+    /// otherwise from its totals. `max_stall_ns` is the longest stall to assume; if a tick was
+    /// later, its lateness is assumed.
     ///
     /// # Errors
     /// Returns an error if the missed ticks were not all counted, or if only their total is known
