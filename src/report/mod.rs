@@ -88,6 +88,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
     };
     let rendering = if let Some((schema, render)) = kind {
         args.runs.check_absence()?;
+        args.runs.note_table_flags();
         if args.unit.is_some() {
             return Err(Error::usage("--unit goes with the report of a run"));
         }

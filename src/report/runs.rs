@@ -15,7 +15,7 @@ use interop::cyclictest::{self, Resolution};
 use interop::{OMISSION_WARNINGS, csv, hgrm, hlog, openmetrics, trackers};
 use render::formats::{Format, Offer, Rendering, single};
 use render::report::label::late_failure_notes;
-use render::report::table::TableArgs;
+use render::report::table::{TableArgs, early_end_note};
 use render::report::{bars, html, markdown, perfetto, svg, table};
 
 /// Options that apply to some of the formats.
@@ -60,12 +60,8 @@ pub struct BinsArgs {
 /// A flag of reports of runs: its name, whether it is given, and the formats that it applies to.
 type FormatFlag = (&'static str, fn(&RunOptions) -> bool, &'static [Format]);
 
-const FORMAT_FLAGS: [FormatFlag; 10] = [
+const FORMAT_FLAGS: [FormatFlag; 6] = [
     ("--samples", |o| o.samples, &[Format::Csv, Format::Parquet]),
-    ("--histogram", |o| o.histogram, &[Format::Table]),
-    ("--sort", |o| o.table.sort.is_some(), &[Format::Table]),
-    ("--percentiles", |o| !o.table.percentiles.is_empty(), &[Format::Table]),
-    ("--columns", |o| !o.table.columns.is_empty(), &[Format::Table]),
     ("--subject", |o| o.subject.is_some(), &[Format::Hgrm, Format::Perfetto]),
     ("--resolution", |o| o.resolution.is_some(), &[Format::CyclictestJson]),
     ("--host", |o| o.bins.host.is_some(), &[Format::Bins]),
@@ -78,8 +74,17 @@ impl RunOptions {
         FORMAT_FLAGS.iter().filter(|(_, is_given, _)| is_given(self))
     }
 
+    /// Names the given flags of the table of a run on standard error, where there is none. They may
+    /// be preferences of a project, so they are no error.
+    pub fn note_table_flags(&self) {
+        self.table.note_flags(self.histogram, self.quiet);
+    }
+
     /// Checks that every given flag applies to a format of reports of runs.
     fn check_format(&self, format: Format) -> Result<()> {
+        if format != Format::Table {
+            self.note_table_flags();
+        }
         match self.given_flags().find(|(_, _, formats)| !formats.contains(&format)) {
             Some((flag, _, formats)) => {
                 let names: Vec<String> = formats.iter().map(|format| format.name()).collect();
@@ -151,9 +156,7 @@ fn omissions(report: &Report) -> Vec<String> {
 /// Returns why numbers of a report do not cover all that was to be measured.
 fn missing_values(report: &Report) -> Vec<String> {
     let mut missing = Vec::new();
-    if report.partial {
-        missing.push("ended early: the values cover the time until then".to_owned());
-    }
+    missing.extend(early_end_note(report));
     missing.extend(late_failure_notes(report));
     let lacks_data = |warning: &&Warning| {
         let code = warning.code.as_str();

@@ -135,12 +135,6 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// Returns the given flags of the table.
-    pub fn table_flags(&self) -> impl Iterator<Item = &'static str> {
-        let histogram = self.histogram.then_some("--histogram");
-        histogram.into_iter().chain(self.table.given_flags())
-    }
-
     /// Returns the plan that the arguments describe.
     pub fn plan_args(&self) -> exit::Result<PlanArgs> {
         let mut keys = self.scenario.clone();

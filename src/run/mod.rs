@@ -58,12 +58,7 @@ const FLIGHT: &str = "flight.json";
 /// Measures a plan and reports the result.
 pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     if args.format != Format::Table {
-        for flag in args.table_flags() {
-            terminal::note(
-                args.quiet,
-                &format!("{flag} has no effect: it goes with --format table"),
-            );
-        }
+        args.table.note_flags(args.histogram, args.quiet);
     }
     let (plan, length) = read_plan(args)?;
     if args.print_plan {

@@ -112,11 +112,11 @@ impl<'a> CommandLine<'a> {
     /// Adds a tip to the error about an unknown flag that is the name of a format, such as `--svg`.
     fn with_format_tip(&self, mut error: clap::Error) -> clap::Error {
         if let Some(name) = self.unknown_format(&error) {
-            // Several pictures need a directory.
+            // A file for a single picture, and a directory for several.
             let has_flag = |arg: &Arg| arg.get_long() == Some("out");
             let has_out = self.with_selected(|selected| selected.get_arguments().any(has_flag));
-            let directory = if name == "svg" && has_out { " --out DIR" } else { "" };
-            let tip = format!("use '--format {name}{directory}'").into();
+            let out = if name == "svg" && has_out { " --out PATH" } else { "" };
+            let tip = format!("use '--format {name}{out}'").into();
             error.remove(ContextKind::SuggestedArg);
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
         } else if error.kind() == ErrorKind::UnknownArgument {

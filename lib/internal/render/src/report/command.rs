@@ -387,11 +387,11 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_matrix_is_no_flags() {
+    fn incomplete_matrix_has_no_flags() {
         let expected = "osjitter run --plan report.json";
         let loaded = Scenario { load: Some("cpu:1".to_owned()), ..scenario("os-sleep") };
-        let all = [scenario("spin"), scenario("os-sleep"), loaded.clone()];
-        assert_eq!(command(all.to_vec()), expected, "spin ran without the load");
+        let incomplete = [scenario("spin"), scenario("os-sleep"), loaded.clone()];
+        assert_eq!(command(incomplete.to_vec()), expected, "spin ran without the load");
         let multi = Scenario { runtime: Some("multi-thread:2".to_owned()), ..scenario("os-sleep") };
         assert_eq!(command(vec![scenario("spin"), multi]), expected);
         let three = Scenario { instances: 3, ..scenario("os-sleep") };

@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use cli::printable::to_printable;
-use cli::terminal::is_verbose;
+use cli::terminal::{self, is_verbose};
 use cli::time::{format_interval, format_number, format_time};
 use cli::words::{capitalize, end_sentence, group_digits, or_dash, pluralize, prefix_or_empty};
 use cli::wrap::wrap;
@@ -37,14 +37,19 @@ pub struct TableArgs {
 }
 
 impl TableArgs {
-    /// Returns the given flags.
-    pub fn given_flags(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let flags = [
+    /// Names the given flags on standard error, for an output without the table of a run.
+    pub fn note_flags(&self, histogram: bool, quiet: bool) {
+        for (flag, is_given) in [
+            ("--histogram", histogram),
             ("--sort", self.sort.is_some()),
             ("--percentiles", !self.percentiles.is_empty()),
             ("--columns", !self.columns.is_empty()),
-        ];
-        flags.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| flag)
+        ] {
+            if is_given {
+                let message = format!("{flag} has no effect: it goes with the table of a run");
+                terminal::note(quiet, &message);
+            }
+        }
     }
 }
 
@@ -319,7 +324,7 @@ fn notes(report: &Report) -> Vec<String> {
     notes
 }
 
-/// Says that a run is incomplete, and how it ended.
+/// Returns the note on a run that is incomplete: how it ended.
 pub fn early_end_note(report: &Report) -> Option<String> {
     let has_late_end = report.warnings.iter().any(|warning| warning.code == BREAK);
     let how = if has_late_end { "ended at a late tick" } else { "interrupted" };
