@@ -482,7 +482,7 @@ mod tests {
         let mut accumulator = accumulator();
         let mut meter = meter();
         for n in 0..10 {
-            tick(&mut meter, n * 400_000_000);
+            tick(&mut meter, n * 8_000_000);
         }
         record_poll(&mut accumulator, [poll(1, "a", &meter)], []);
         for _ in 0..7 {

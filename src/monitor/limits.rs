@@ -92,6 +92,11 @@ struct Excess {
 }
 
 impl Limit {
+    /// Whether another limit, which may be written differently, is the same.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.target, self.kind) == (&other.target, other.kind)
+    }
+
     /// Returns whether the limit applies to a loop.
     pub fn applies_to(&self, loop_id: &LoopId) -> bool {
         let (LoopId::Probe { subject: name, .. } | LoopId::Meter { meter: name, .. }) = loop_id;

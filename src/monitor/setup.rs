@@ -121,7 +121,7 @@ impl Setup {
             return Err(usage!("{} limits given; the maximum is {MAX_LIMITS}", args.limit.len()));
         }
         for (index, limit) in args.limit.iter().enumerate() {
-            if args.limit[..index].contains(limit) {
+            if args.limit[..index].iter().any(|earlier| earlier.is_same(limit)) {
                 return Err(usage!("--limit {} is given twice; give it once", limit.text));
             }
             for probe in probes {

@@ -120,22 +120,27 @@ pub fn timed_workloads(kinds: Vec<WorkloadKind>, args: WorkloadArgs<'_>) -> Vec<
 /// # Errors
 /// Returns an error if the share is not that of one in a whole number of messages.
 pub fn parse_share(text: &str) -> Result<u64, ShareError> {
-    const MAX_MESSAGES: f64 = 10_000.0;
-    // Percentages are written with few digits: 33% is one in 3.
-    const MAX_DIFFERENCE: f64 = 0.011;
+    let invalid = || ShareError::Invalid { text: text.to_owned() };
     let number = text.trim().trim_end_matches('%').trim();
-    let percent = number.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
-    match percent.map(|percent: f64| 100.0 / percent) {
-        Some(f64::INFINITY) => Ok(0),
-        Some(every) if every <= MAX_MESSAGES => {
-            let nearest = every.round();
-            if (every - nearest).abs() <= every * MAX_DIFFERENCE {
-                return Ok(nearest as u64);
-            }
-            let [lower, higher] = [every.ceil(), every.floor()].map(|n| 100.0 / n);
+    let percent: f64 = number.parse().map_err(|_| invalid())?;
+    if percent == 0.0 {
+        return Ok(0);
+    }
+    if !(0.01..=100.0).contains(&percent) {
+        return Err(invalid());
+    }
+    // Percentages are rounded: 33% is one in 3, and 17% one in 6.
+    let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let is_meant =
+        |messages: f64| format!("{:.decimals$}", 100.0 / messages).parse() == Ok(percent);
+    let every = 100.0 / percent;
+    let [fewer, more] = [every.floor(), every.ceil()];
+    match [every.round(), fewer, more].into_iter().find(|&messages| is_meant(messages)) {
+        Some(messages) => Ok(messages as u64),
+        None => {
+            let (lower, higher) = (100.0 / more, 100.0 / fewer);
             Err(ShareError::BetweenShares { text: text.to_owned(), lower, higher })
         }
-        _ => Err(ShareError::Invalid { text: text.to_owned() }),
     }
 }
 
@@ -256,7 +261,15 @@ mod tests {
 
     #[test]
     fn shares_are_one_in_n() {
-        for (text, every) in [("0", 0), ("100%", 1), ("33%", 3), ("12.5%", 8), ("0.01%", 10_000)] {
+        for (text, every) in [
+            ("0", 0),
+            ("100%", 1),
+            ("33%", 3),
+            ("17%", 6),
+            ("14.3%", 7),
+            ("12.5%", 8),
+            ("0.01%", 10_000),
+        ] {
             assert_eq!(parse_share(text), Ok(every), "{text}");
         }
         let error = |text| parse_share(text).unwrap_err().to_string();

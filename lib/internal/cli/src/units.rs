@@ -229,7 +229,10 @@ fn parse_whole(text: &str) -> Option<u64> {
         end == 3
     };
     let mut groups = text.split(',');
-    if groups.next() == Some("") || !groups.all(is_group) {
+    let first = groups.next().unwrap_or_default();
+    let has_commas = first.len() < text.len();
+    let is_first = (1..=3).contains(&first.len()) && first.bytes().all(|b| b.is_ascii_digit());
+    if has_commas && !(is_first && groups.all(is_group)) {
         return None;
     }
     let plain: String = text.chars().filter(|c| !matches!(c, '_' | ',')).collect();
@@ -408,8 +411,8 @@ mod tests {
             assert_eq!(parse_count(text), Ok(n), "{text}");
         }
         for text in [
-            "", "1,5k", "1,0", "1,0000", ",500", "10,00,000", "k", ".5k", "1.5", "1.2345k", "-1",
-            "99999999999999999999", "0k", "10kk", "+1.k5",
+            "", "1,5k", "1,0", "1,0000", ",500", "10,00,000", "1000,000", "1.50,000M", "k", ".5k",
+            "1.5", "1.2345k", "-1", "99999999999999999999", "0k", "10kk", "+1.k5",
         ] {
             assert!(parse_count(text).is_err(), "{text}");
         }
