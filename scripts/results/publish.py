@@ -97,7 +97,10 @@ class Run:
         """Draws the pictures of a file, and keeps those with these names for the pages."""
         self.pictures.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as home:
-            self.osjitter("report", self.path(file), "--format", "svg", "--out", home)
+            # Files of these kinds have a single picture.
+            is_single = file in ("clock.json", "find.json")
+            out = pathlib.Path(home) / names[0] if is_single else home
+            self.osjitter("report", self.path(file), "--format", "svg", "--out", out)
             for name in names:
                 (self.pictures / name).write_bytes((pathlib.Path(home) / name).read_bytes())
         # The command that measured may have drawn pictures as well.

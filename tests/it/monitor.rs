@@ -13,8 +13,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tickmeter::ENV_DIRECTORY;
 
-pub use crate::osjitter::poll_until as wait_for;
-use crate::osjitter::{Osjitter, Running};
+use crate::osjitter::{Osjitter, Running, poll_until};
 use crate::schema;
 use crate::top::MeteredProgram;
 
@@ -115,7 +114,7 @@ fn send_once(address: &str, request: &str) -> io::Result<String> {
 /// Sends a request until there is a response: a busy monitor closes connections that wait for long.
 fn send(address: &str, request: &str) -> String {
     let send = || send_once(address, request).ok().filter(|response| !response.is_empty());
-    wait_for(send)
+    poll_until(send)
 }
 
 pub fn metrics_address(running: &mut Running) -> String {
@@ -148,7 +147,7 @@ fn sample(samples: &Samples, name: &str, label: &str) -> f64 {
 /// Waits until the monitor has exported a number of ticks of the metered program and closed two
 /// intervals.
 pub fn wait_for_ticks(address: &str, ticks: f64) -> Samples {
-    wait_for(|| {
+    poll_until(|| {
         let samples = scrape(address);
         let exported = sample(&samples, "osjitter_ticks_total", "meter=\"control-loop\"");
         let closed = sample(&samples, "osjitter_intervals_closed_total", "");
@@ -259,7 +258,7 @@ fn requests_get_the_expected_response() {
         ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
         ("hello\r\n\r\n", "400"),
     ] {
-        let response = send_once(&address, request).unwrap();
+        let response = send(&address, request);
         assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {response}");
     }
     let protobuf = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
@@ -304,7 +303,7 @@ fn sigterm_writes_the_open_interval() {
     let args = ["--listen", "0", "--log", log.to_str().unwrap()];
     let mut running = start(home.path(), &[&interval[..], &args].concat());
     let address = metrics_address(&mut running);
-    wait_for(|| {
+    poll_until(|| {
         let samples = scrape(&address);
         let ticks = samples.iter().filter(|(key, _)| key.starts_with("osjitter_ticks_total"));
         (ticks.filter(|(_, count)| **count > 0.0).count() == 2).then_some(())
@@ -342,7 +341,7 @@ fn killed_monitor_leaves_complete_files() {
             running
         })
         .collect();
-    wait_for(|| (!files(&log, ".bins.csv").is_empty()).then_some(()));
+    poll_until(|| (!files(&log, ".bins.csv").is_empty()).then_some(()));
     // All monitors end their intervals at the same time. They are killed around it.
     while let Some(running) = monitors.pop() {
         std::thread::sleep(Duration::from_millis(170));
@@ -373,8 +372,8 @@ fn broken_limits_are_reported() {
     );
     let address = metrics_address(&mut running);
     let key = "osjitter_limit_breaches_total{subject=\"nanosleep\",period=\"0.01\",limit=\"nanosleep:max=1ns\"}";
-    assert!(wait_for(|| scrape(&address).get(key).copied()) >= 1.0);
-    let file = wait_for(|| files(&log, ".breaches.json").first().cloned());
+    assert!(poll_until(|| scrape(&address).get(key).copied()) >= 1.0);
+    let file = poll_until(|| files(&log, ".breaches.json").first().cloned());
     running.signal(Signal::INT);
     let ran = running.ends().exits(0);
     assert!(!ran.stderr.contains("limit broken: os-interval@"), "{}", ran.stderr);
@@ -400,7 +399,7 @@ fn hundreds_of_meters_are_watched() {
     let mut running = start(home.path(), &[&args[..], &[log.to_str().unwrap()]].concat());
     let address = metrics_address(&mut running);
     let program = MeteredProgram::start_with_workers(&meters, TICKS, WORKERS);
-    let samples = wait_for(|| {
+    let samples = poll_until(|| {
         let samples = scrape(&address);
         let ticks: f64 = samples
             .iter()
@@ -432,7 +431,7 @@ fn unchecked_limits_do_not_pass() {
     let address = metrics_address(&mut running);
     running.says("limits not checked on 1 meter");
     let key = "osjitter_limit_unchecked_loops{limit=\"max=24h\",reason=\"left-out\"}";
-    let samples = wait_for(|| Some(scrape(&address)).filter(|samples| samples[key] == 1.0));
+    let samples = poll_until(|| Some(scrape(&address)).filter(|samples| samples[key] == 1.0));
     assert_eq!(samples["osjitter_meters_left_out"], 1.0);
     assert!(samples["osjitter_limit_incomplete_intervals_total"] >= 1.0);
     running.signal(Signal::TERM);
@@ -450,7 +449,7 @@ fn limits_without_loop_do_not_pass() {
     let address = metrics_address(&mut running);
     running.says("limit not checked: mispelt:max=24h applies to no loop");
     let key = |limit| format!("osjitter_limit_checked_loops{{limit=\"{limit}\"}}");
-    let samples = wait_for(|| Some(scrape(&address)).filter(|s| s[&key("max=24h")] == 2.0));
+    let samples = poll_until(|| Some(scrape(&address)).filter(|s| s[&key("max=24h")] == 2.0));
     assert_eq!(samples[&key("mispelt:max=24h")], 0.0);
     running.signal(Signal::TERM);
     let ran = running.ends().exits(4);
@@ -469,19 +468,19 @@ fn monitor_survives_a_vanished_disk() {
         let response = send(&address, &format!("GET {path} HTTP/1.1\r\n\r\n"));
         response.starts_with(&format!("HTTP/1.1 {status} ")).then_some(())
     };
-    wait_for(|| files(&log, ".bins.csv").first().cloned());
-    wait_for(|| responds("/-/ready", "200"));
+    poll_until(|| files(&log, ".bins.csv").first().cloned());
+    poll_until(|| responds("/-/ready", "200"));
     std::fs::rename(&log, home.path().join("gone")).unwrap();
     let line = running.says(" is lost: ");
     assert!(line.starts_with("the interval of 20"), "{line}");
     assert!(!log.exists(), "a vanished log directory is not recreated");
-    wait_for(|| responds("/-/ready", "503"));
+    poll_until(|| responds("/-/ready", "503"));
     assert!(responds("/healthz", "200").is_some(), "a new process would not help");
     // When the disk is back, further intervals are written.
     std::fs::rename(home.path().join("gone"), &log).unwrap();
     let files_before = files(&log, ".bins.csv").len();
-    wait_for(|| (files(&log, ".bins.csv").len() > files_before).then_some(()));
-    wait_for(|| responds("/-/ready", "200"));
+    poll_until(|| (files(&log, ".bins.csv").len() > files_before).then_some(()));
+    poll_until(|| responds("/-/ready", "200"));
     running.signal(Signal::TERM);
     let ran = running.ends().exits(4);
     assert!(ran.stderr.contains(" could not be written"), "{}", ran.stderr);
@@ -531,7 +530,7 @@ fn exceeded_budget_lengthens_periods() {
     let expected = "lengthened the periods of its probes: os-interval 20ms, nanosleep 20ms";
     assert!(line.ends_with(expected), "{line}");
     let is_longer = |row: &Row| row["subject"] == "os-interval" && row["period_ns"] == "20000000";
-    wait_for(|| all_rows(&log, ".intervals.csv").iter().any(is_longer).then_some(()));
+    poll_until(|| all_rows(&log, ".intervals.csv").iter().any(is_longer).then_some(()));
     running.signal(Signal::TERM);
     running.ends().exits(0);
     let intervals = read_intervals(&log);
@@ -548,7 +547,7 @@ fn monitor_spinning_probe() -> Vec<Row> {
     let spin = ["--subject", "spin", "--period", "10ms"];
     let args = ["--interval", "1s", "--no-meters", "--log", log.to_str().unwrap()];
     let running = start(home.path(), &[&args[..], &spin].concat());
-    wait_for(|| (files(&log, ".intervals.csv").len() >= INTERVALS).then_some(()));
+    poll_until(|| (files(&log, ".intervals.csv").len() >= INTERVALS).then_some(()));
     running.signal(Signal::TERM);
     running.ends().exits(0);
     read_intervals(&log)

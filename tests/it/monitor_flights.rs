@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tickmeter::ENV_DIRECTORY;
 
-use crate::monitor::{files, metrics_address, monitor, scrape, start, wait_for};
+use crate::monitor::{files, metrics_address, monitor, scrape, start};
 use crate::osjitter::{Osjitter, send_signal};
 use crate::schema;
 use crate::top::MeteredProgram;
@@ -50,8 +50,8 @@ fn broken_limit_writes_a_flight_record() {
         running.signal(Signal::TERM);
         return assert!(running.ends().exits(0).stderr.contains("limit broken"));
     }
-    let path = wait_for(|| files(&log, ENDING).first().cloned());
-    let samples = wait_for(|| {
+    let path = poll_until(|| files(&log, ENDING).first().cloned());
+    let samples = poll_until(|| {
         Some(scrape(&address)).filter(|samples| samples["osjitter_flights_total"] >= 1.0)
     });
     assert!(samples["osjitter_flight_memory_bytes"] > 0.0);
@@ -155,7 +155,7 @@ fn check_records_of_program(prepare: impl FnOnce(&Path)) {
         return drop(running.ends().exits(0));
     }
     // The meter records only ticks that are late by at least half a period, which a stop causes.
-    let path = wait_for(|| {
+    let path = poll_until(|| {
         signal(&program, Signal::STOP);
         signal(&program, Signal::CONT);
         files(&log, ENDING).first().cloned()

@@ -204,7 +204,7 @@ fn plan_overrides_settings() {
 }
 
 #[test]
-fn quiet_is_no_setting() {
+fn files_cannot_set_quiet() {
     let project = Project::new("[run]\nquiet = true\n");
     let refused = project.run("run --print-plan").exits(2);
     assert!(refused.stderr.contains("quiet"), "{}", refused.stderr);

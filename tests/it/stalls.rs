@@ -56,8 +56,8 @@ fn stall_delays_every_tick_in_it() {
         ["os-interval", "nanosleep", "tokio-interval", "busypoll-interval", "tokio-busy", "spin"]
     {
         // On a busy machine the round may begin after the stall, or end before it.
-        let pauses_ms = (0..ATTEMPTS).map(|attempt| 100 << (attempt % 4));
-        let found = { pauses_ms }.any(|pause_ms| {
+        let found = (0..ATTEMPTS).any(|attempt| {
+            let pause_ms = 100 << (attempt % 4);
             let (lateness, stalled) = stalled_round(subject, pause_ms);
             assert_eq!(lateness.len(), 1_200);
             let (worst, &max) = lateness.iter().enumerate().max_by_key(|(_, l)| **l).unwrap();

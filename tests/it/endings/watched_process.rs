@@ -13,7 +13,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 
 use super::ending::Ending;
 use super::lengthy_commands::{LengthyCommand, StartSign};
-use crate::osjitter::{heed_signals, stat_fields};
+use crate::osjitter::stat_fields;
 use crate::pseudo_terminal::{connect_terminal, read_until};
 
 /// Time after which a command counts as hanging.
@@ -59,7 +59,6 @@ pub struct EndedProcess {
 
 impl WatchedProcess {
     pub fn start(command: &LengthyCommand, ending: Ending) -> Self {
-        heed_signals();
         let home = create_home(command);
         let path = home.path().to_str().expect("a plain path").to_owned();
         let mut words: Vec<String> = launcher(ending).iter().map(|&word| word.to_owned()).collect();

@@ -813,7 +813,7 @@ mod tests {
         assert_eq!(change(&["os-interval-blocking"]), slack_of("os-interval-blocking"));
         assert_eq!(
             change(&["nanosleep", "os-interval", "os-interval-blocking-precise", "nanosleep"]),
-            slack_of("nanosleep and os-interval-blocking-precise")
+            slack_of("nanosleep, os-interval-blocking-precise")
         );
     }
 
