@@ -64,11 +64,6 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<PairTests>> {
     let mut tests = plan_subjects(args, &judged, &changes, screen)?;
     tests.extend(plan_programs(args, &judged, &changes, screen)?);
     let has_whole_runs = args.has_whole_runs();
-    if tests.is_empty() && !changes.is_empty() && !has_whole_runs {
-        return Err(Error::usage(
-            "--detect plans the pairs of two sides; give --a and --b, or two commands",
-        ));
-    }
     if !tests.is_empty() && has_whole_runs && args.calibration.is_some() {
         return Err(Error::usage(
             "--calibration covers lateness or whole runs, not both; use --metric in a separate gate",

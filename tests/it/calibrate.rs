@@ -270,7 +270,7 @@ fn see_needs_a_matching_calibration() {
         (vec!["--a", "scripted", "--b", "scripted-b"], "--calibration"),
         (
             [&["--limit", "p50=1ms", "--subject", "scripted"][..], &calibration].concat(),
-            "--detect plans the pairs of two sides",
+            "--a <SUBJECT>|--candidate-cmd",
         ),
         (
             [&programs[..], &calibration].concat(),

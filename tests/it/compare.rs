@@ -233,11 +233,11 @@ fn suggested_command_runs() {
     let home = Home::new();
     home.copy_changed("it's other", move_to_another_machine);
     let table = home.output(&["one", "it's other", "--force"]);
-    let command = table.lines().map(str::trim).find(|line| line.starts_with("osjitter compare "));
-    let words = shlex::split(command.expect("a command")).unwrap();
-    let words: Vec<&str> = words[2..].iter().map(String::as_str).collect();
+    let command = table.lines().find_map(|line| line.split_once("> osjitter compare "));
+    let words = shlex::split(command.expect("a command").1).unwrap();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let details = home.output(&words);
-    assert!(details.contains("p99"), "{details}");
+    assert!(details.contains("percentile"), "{details}");
 }
 
 fn move_to_another_machine(report: &mut Value) {

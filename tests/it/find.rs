@@ -215,7 +215,7 @@ fn report_shows_stored_search() {
     assert_eq!(report("table", "").stdout, ran.stdout);
     assert_eq!(report("json", "").stdout, ran.file("found/find.json"));
     assert!(report("markdown", "").stdout.contains("| scripted |"));
-    assert_eq!(report("svg", "pictures").file("pictures/find.svg"), ran.file("found/find.svg"));
+    assert_eq!(report("svg", "picture.svg").file("picture.svg"), ran.file("found/find.svg"));
     let broken = ran.path("broken.json");
     std::fs::write(
         &broken,

@@ -655,7 +655,7 @@ fn invalid_arguments_are_rejected() {
         (vec!["--log", log_name, "--subject", "tokio-interval-delay"], "moves its grid"),
         (vec!["--log", log_name, "--label", "a=b", "--label", "a=c"], "given twice"),
         (vec!["--log", log_name, "--label", "a"], "rack=r7"),
-        (vec!["--log", log_name, "--limit", "max=1s", "--limit", "max=1s"], "given twice"),
+        (vec!["--log", log_name, "--limit", "max=1s", "--limit", "max=1000ms"], "given twice"),
         (vec!["--log", log_name, "--no-probes", "--no-meters"], "cannot be used with"),
         (vec!["--log", log_name, "--no-probes", "--subject", "spin"], "cannot be used with"),
         (vec!["--listen", "0", "--keep", "3"], "--log <DIR>"),
