@@ -167,8 +167,8 @@ fn assess_result(tool: &str, report: &Report) -> Option<Finding> {
     if let Some(worst) = worst {
         return assess_values(tool, &worst);
     }
-    let reasons = report.subjects.iter().filter_map(|subject| subject.status.failure());
-    let value = reasons.last().unwrap_or("no gap found").to_owned();
+    let mut reasons = report.subjects.iter().filter_map(|subject| subject.status.failure());
+    let value = reasons.next_back().unwrap_or("no gap found").to_owned();
     Some(match report.duration_ns {
         0 => Finding {
             value,

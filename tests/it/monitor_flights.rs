@@ -9,7 +9,7 @@ use serde_json::Value;
 use tickmeter::ENV_DIRECTORY;
 
 use crate::monitor::{files, metrics_address, monitor, scrape, start};
-use crate::osjitter::{Osjitter, send_signal};
+use crate::osjitter::{Osjitter, poll_until, send_signal};
 use crate::schema;
 use crate::top::MeteredProgram;
 

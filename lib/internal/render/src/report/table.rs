@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use cli::printable::to_printable;
-use cli::terminal::{self, is_verbose};
+use cli::terminal::{is_verbose, note};
 use cli::time::{format_interval, format_number, format_time};
 use cli::words::{capitalize, end_sentence, group_digits, or_dash, pluralize, prefix_or_empty};
 use cli::wrap::wrap;
@@ -47,7 +47,7 @@ impl TableArgs {
         ] {
             if is_given {
                 let message = format!("{flag} has no effect: it goes with the table of a run");
-                terminal::note(quiet, &message);
+                note(quiet, &message);
             }
         }
     }
