@@ -290,7 +290,7 @@ fn conversions_refuse_cut_runs() {
     let mut interrupted = whole;
     interrupted.partial = true;
     let refused = convert(&interrupted, &[]).exits(2);
-    assert!(refused.stderr.contains("ended early"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("interrupted: the values"), "{}", refused.stderr);
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn omissions_are_named_without_words() {
     (failed.summary, failed.histogram) = (None, None);
     failed.rounds.clear();
     let expected = [
-        "ended early: the values cover the time until then".to_owned(),
+        "interrupted: the values cover the time until then".to_owned(),
         format!("{} is left out: it exploded", failed.id),
     ];
     for format in [
