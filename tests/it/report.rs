@@ -193,7 +193,6 @@ fn options_of_other_formats_are_rejected() {
         (Path::new(FIXTURE), &["--reference"][..], "bench timeout"),
         (Path::new(FIXTURE), &["--samples"], "csv or parquet"),
         (Path::new(FIXTURE), &["--subject", "nanosleep"], "hgrm"),
-        (Path::new(FIXTURE), &["--histogram", "--format", "csv"], "--format table"),
         (
             Path::new(FIXTURE),
             &["--format", "junit"],
