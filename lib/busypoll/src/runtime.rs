@@ -321,9 +321,14 @@ impl Runtime {
         let before = executor.ended_tasks();
         // All wakes so far, for example of tasks that this thread has cancelled outside of the
         // runtime. One of another thread may be incomplete yet.
+        let start = now();
         let mut wakes = executor.run_queue.remote_wake_count();
         while wakes > 0 {
-            wakes -= executor.queue_remote_wakes(&self.root, wakes);
+            let taken = executor.queue_remote_wakes(&self.root, wakes);
+            if taken == 0 && start.elapsed() >= limit {
+                break;
+            }
+            wakes -= taken;
             std::thread::yield_now();
         }
         let _ = self.block_on(async {

@@ -142,7 +142,8 @@ impl Sleep {
         self.deadline
     }
 
-    /// Sets a new deadline. A task that waits is woken at the new one.
+    /// Sets a new deadline. A task that waits is woken at the new one; if that is later, it may also
+    /// be polled at the old one.
     ///
     /// ```
     /// use busypoll::{Runtime, time};

@@ -22,7 +22,8 @@ use crate::timer::Timer;
 /// periods have ended and when each was due; no period is reported twice or left out. There is no
 /// missed-tick behaviour and no reset: for those, and for one tick per period, use `OsInterval`.
 ///
-/// Each `PeriodicInterval` has a timer of its own, which is a file descriptor except on Windows.
+/// Each `PeriodicInterval` has a timer of its own, which is a file descriptor if it is one of the
+/// operating system, except on Windows.
 /// Intervals of the type `OsInterval` share the timer of their runtime.
 ///
 /// # Platform notes

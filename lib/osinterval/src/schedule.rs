@@ -130,8 +130,8 @@ macro_rules! impl_schedule_methods {
             ///
             /// A correction moves the tick after the next one, and costs no system call. Deadlines
             /// remain ordered: the distance of two differs from the period by at most a twentieth,
-            /// unless [`MissedTickBehavior::Skip`](cadence::MissedTickBehavior::Skip) skips ticks.
-            /// No tick is early with respect to its deadline.
+            /// except after missed ticks with `Skip` or `Delay` and after a reset. No tick is early
+            /// with respect to its deadline.
             ///
             /// # The servo
             /// It is a PI servo with the gains of linuxptp, which depend on the time between

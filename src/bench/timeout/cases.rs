@@ -130,7 +130,7 @@ pub fn parse_share(text: &str) -> Result<u64, ShareError> {
         return Err(invalid());
     }
     // Percentages are rounded: 33% is one in 3, and 17% one in 6.
-    let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len().min(9));
     let is_meant =
         |messages: f64| format!("{:.decimals$}", 100.0 / messages).parse() == Ok(percent);
     let every = 100.0 / percent;

@@ -222,7 +222,7 @@ pub fn parse_period(text: &str) -> Result<Duration, UnitError> {
 }
 
 /// Parses a whole number such as `10k`, `1.5M` or `10_000`. `_` and `,` may group the digits; a comma
-/// only by three, since it could be a decimal one in `1,5k`.
+/// only by three and without `_` before it, since it could be a decimal one in `1,5k`.
 fn parse_whole(text: &str) -> Option<u64> {
     let is_group = |group: &str| {
         let end = group.find(|c: char| !c.is_ascii_digit()).unwrap_or(group.len());

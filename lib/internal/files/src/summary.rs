@@ -361,8 +361,8 @@ fn median_percentile(rounds: &[Vec<i64>], q: f64) -> Option<MedianRound> {
 /// Returns the samples of each instance of a round from its entries in a report.
 #[must_use]
 pub fn stored_samples(subject: &report::Subject, entries: &[report::Round]) -> Vec<RoundSamples> {
-    // One entry contains the summary of the whole round, usually that of the first instance.
-    let summary = entries.iter().find_map(|entry| entry.summary.as_ref());
+    // The entry of the first instance contains the summary of the whole round.
+    let summary = entries.first().and_then(|entry| entry.summary.as_ref());
     let recorded: Vec<u64> = entries.iter().map(|entry| entry.lateness_ns.len() as u64).collect();
     let total = summary.map_or_else(|| recorded.iter().sum(), |summary| summary.ticks);
     let planned = distribute_ticks(total, subject.instances, &recorded);
