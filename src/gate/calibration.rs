@@ -20,7 +20,7 @@ use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 use crate::gate::args::{MAX_PAIRS, Tolerance, find_rise};
 use crate::gate::pair_test::{PairTest, looks_of_runs, looks_up_to};
-use crate::gate::runs::programs::ns_per_unit;
+use crate::gate::runs::metric_rules::ns_per_unit;
 use crate::gate::text::{format_change, format_tolerance};
 
 /// Reads a calibration file.

@@ -25,9 +25,10 @@ use crate::gate::left_out_pairs::LeftOutPairs;
 use crate::gate::pair_failure::PairFailure;
 use crate::gate::pair_test::{DEFAULT_MAX_PAIRS, looks_of_runs};
 use crate::gate::pairs::now;
-use crate::gate::runs::programs::{
-    CollectedRuns, PairValues, Programs, StopReason, metric_rule, without_zeros,
-};
+use crate::gate::runs::collected_runs::{CollectedRuns, PairValues, without_zeros};
+use crate::gate::runs::metric_rules::metric_rule;
+use crate::gate::runs::programs::Programs;
+use crate::gate::runs::stop_reason::StopReason;
 
 /// Runs pairs for the requested time, then writes and prints the calibration.
 pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> {

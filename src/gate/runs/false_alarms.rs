@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use jitterstat::gate::Sides;
 use jitterstat::stats::random::SplitMix64;
 
-use super::programs::{CollectedRuns, PairValues};
+use super::collected_runs::{CollectedRuns, PairValues};
 use super::*;
 
 /// Number of successive pairs that are drawn together.

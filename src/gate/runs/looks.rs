@@ -11,8 +11,8 @@ use jitterstat::gate::decision::{Outcome, Reason};
 use crate::gate::pairs::now;
 use crate::gate::screen::ScreenDeadline;
 
+use super::collected_runs::{CollectedRuns, Values};
 use super::metric_plan::MetricPlan;
-use super::programs::{CollectedRuns, Values};
 
 /// Number of pairs after which the time until the looks is announced.
 const ANNOUNCED_PAIRS: usize = 3;

@@ -9,7 +9,8 @@ use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{NumberVerdict, Outcome, Reason};
 use jitterstat::gate::metric::MetricRule;
 
-use super::programs::{PairValues, Values, list_unjudged, without_zeros};
+use super::collected_runs::{PairValues, Values, without_zeros};
+use super::resolved_metrics::list_unjudged;
 
 /// The judged metrics, with the looks at which they are judged.
 pub struct MetricPlan {

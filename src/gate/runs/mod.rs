@@ -2,13 +2,18 @@
 //! another metric?
 
 mod bench_build;
+pub mod collected_runs;
 #[cfg(test)]
 mod false_alarms;
+mod first_runs;
 mod looks;
 mod metric_plan;
+pub mod metric_rules;
 mod old_criterion;
 pub mod programs;
+mod resolved_metrics;
 mod same_program;
+pub mod stop_reason;
 mod target_flags;
 
 use std::sync::Arc;
@@ -42,12 +47,15 @@ use crate::gate::running_gate::RunningGate;
 use crate::gate::screen::{self, MAX_SCREEN_PAIRS, Screen, warn_of_few_pairs};
 
 use bench_build::BenchBuild;
+use collected_runs::HangingRun;
+use first_runs::FirstRuns;
 use looks::RunLooks;
 use metric_plan::{JudgedRuns, MetricPlan, announce_unjudged};
-use programs::{
-    FirstRuns, HangingRun, Programs, ResolvedMetrics, StopReason, check_tolerances, metric_rule,
-};
+use metric_rules::{check_tolerances, metric_rule};
+use programs::Programs;
+use resolved_metrics::ResolvedMetrics;
 use same_program::EqualExecutables;
+use stop_reason::StopReason;
 
 /// Advice for a pair of runs that takes too long.
 const SHORTER_RUNS_ADVICE: &str = "give the programs less to do";
