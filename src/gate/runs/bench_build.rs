@@ -79,27 +79,18 @@ pub enum BuildError {
     InvalidName { name: String },
     #[error("cannot lock {}: {source}", .directory.display())]
     NotLocked { directory: PathBuf, source: io::Error },
-    #[error("cannot start cargo: {0}")]
-    CargoNotStarted(#[source] io::Error),
+    #[error(transparent)]
+    Cargo(#[from] CargoError),
     #[error("cargo cannot build {bench} of {version}: {status}")]
     CargoFailed { bench: String, version: String, status: ExitStatus },
-    #[error("cannot read the metadata of the package in {tree}: {stderr}")]
-    MetadataFailed { tree: PathBuf, stderr: String },
-    #[error("cannot read the metadata of the package in {tree}: {source}")]
-    InvalidMetadata { tree: PathBuf, source: serde_json::Error },
     #[error("interrupted while the benchmark was built")]
     Interrupted,
     #[error("{version}: {source}")]
     BenchNotFound { version: String, source: FindError },
     #[error("cannot copy {executable}: {source}")]
     NotCopied { executable: PathBuf, source: io::Error },
-    #[error("--base {revision:?} is no directory, and git cannot check it out: {source}")]
-    NoRevision { revision: String, source: GitError },
-    #[error(
-        "--base {revision:?} is no directory, and no revision: {source}; GIT_DIR is ignored, so run the \
-         gate in a directory where git finds the repository without it"
-    )]
-    IgnoredGitDirectory { revision: String, source: GitError },
+    #[error(transparent)]
+    Checkout(#[from] CheckoutError),
     #[error(
         "--base {revision:?} has no directory {}: the package is new there, so there is nothing to compare \
          it with", .directory.display()
@@ -110,12 +101,8 @@ pub enum BuildError {
          give a tree that has the package, or the directory of a package to compare it with"
     )]
     OtherPackage { revision: String, base: PackageId, candidate: PackageId },
-    #[error("git cannot update the submodules: {0}")]
-    SubmodulesFailed(#[source] GitError),
     #[error("{version}: {source}")]
     OldCriterion { version: String, source: OldCriterionError },
-    #[error("git does not know the directory: {0}")]
-    UnknownPrefix(#[source] GitError),
     #[error(
         "ambiguous --base {base:?}: it is a directory and a git revision; give ./{base} for the directory, or \
          the full name of the revision, such as refs/heads/{base}"
@@ -132,6 +119,17 @@ pub enum BuildError {
     SameExecutable { executable: PathBuf },
 }
 
+/// Reason why cargo has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum CargoError {
+    #[error("cannot start cargo: {0}")]
+    NotStarted(#[source] io::Error),
+    #[error("cannot read the metadata of the package in {tree}: {stderr}")]
+    MetadataFailed { tree: PathBuf, stderr: String },
+    #[error("cannot read the metadata of the package in {tree}: {source}")]
+    InvalidMetadata { tree: PathBuf, source: serde_json::Error },
+}
+
 /// Reason why the messages of cargo do not have a benchmark.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
@@ -141,6 +139,22 @@ pub enum FindError {
         "several packages have a benchmark {name}; select one, e.g. --cargo-flags '-p PACKAGE'"
     )]
     InSeveralPackages { name: String },
+}
+
+/// Reason why a revision cannot be checked out.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckoutError {
+    #[error("--base {revision:?} is no directory, and git cannot check it out: {source}")]
+    NoRevision { revision: String, source: GitError },
+    #[error(
+        "--base {revision:?} is no directory, and no revision: {source}; GIT_DIR is ignored, so run the \
+         gate in a directory where git finds the repository without it"
+    )]
+    IgnoredGitDirectory { revision: String, source: GitError },
+    #[error("git cannot update the submodules: {0}")]
+    SubmodulesFailed(#[source] GitError),
+    #[error("git does not know the directory: {0}")]
+    UnknownPrefix(#[source] GitError),
 }
 
 /// Reason why a command of git has no result.
@@ -330,12 +344,7 @@ impl BenchBuild {
     /// did not replace the other. Cargo also finds the package of a directory above, and its
     /// configuration can name one directory for the products of all trees.
     fn check_different(&self, base: &BuiltBench, candidate: &BuiltBench) -> Result<(), BuildError> {
-        let is_same =
-            |base: &Path, candidate: &Path| match (base.canonicalize(), candidate.canonicalize()) {
-                (Ok(base), Ok(candidate)) => base == candidate,
-                _ => false,
-            };
-        if is_same(&base.package, &candidate.package) {
+        if canonical(&base.package) == canonical(&candidate.package) {
             return match self.measures_equal {
                 true => Ok(()),
                 false => Err(BuildError::SamePackage {
@@ -344,7 +353,7 @@ impl BenchBuild {
                 }),
             };
         }
-        match is_same(&base.executable, &candidate.executable) {
+        match canonical(&base.executable) == canonical(&candidate.executable) {
             true => Err(BuildError::SameExecutable { executable: candidate.executable.clone() }),
             false => Ok(()),
         }
@@ -428,7 +437,7 @@ impl BenchBuild {
         let mut command = cargo(tree);
         command.args(["metadata", "--format-version", "1"]);
         let metadata = child::run_tool(&mut command, ToolStderr::Captured);
-        let metadata = metadata.map_err(BuildError::CargoNotStarted)?.stdout;
+        let metadata = metadata.map_err(CargoError::NotStarted)?.stdout;
         let version = self.names()[side].clone();
         let old_error = |source| BuildError::OldCriterion { version: version.clone(), source };
         let Some(old) = OldCriterion::find(&metadata).map_err(old_error)? else { return Ok(None) };
@@ -473,7 +482,7 @@ impl BenchBuild {
             command.env("CARGO_TARGET_DIR", target);
         }
         let output = child::run_tool(&mut command, ToolStderr::Inherited);
-        let Output { status, stdout, .. } = output.map_err(BuildError::CargoNotStarted)?;
+        let Output { status, stdout, .. } = output.map_err(CargoError::NotStarted)?;
         if !status.success() {
             let bench = self.name.clone();
             return Err(BuildError::CargoFailed { bench, version: version.clone(), status });
@@ -604,17 +613,17 @@ fn canonical(path: &Path) -> PathBuf {
 }
 
 /// Returns the workspace of a tree.
-fn workspace(tree: &Path) -> Result<Workspace, BuildError> {
+fn workspace(tree: &Path) -> Result<Workspace, CargoError> {
     let mut command = cargo(tree);
     command.args(["metadata", "--no-deps", "--format-version", "1"]);
     let output = child::run_tool(&mut command, ToolStderr::Captured);
-    let Output { status, stdout, stderr } = output.map_err(BuildError::CargoNotStarted)?;
+    let Output { status, stdout, stderr } = output.map_err(CargoError::NotStarted)?;
     let tree = tree.to_owned();
     if !status.success() {
         let stderr = String::from_utf8_lossy(&stderr).trim().to_owned();
-        return Err(BuildError::MetadataFailed { tree, stderr });
+        return Err(CargoError::MetadataFailed { tree, stderr });
     }
-    serde_json::from_slice(&stdout).map_err(|source| BuildError::InvalidMetadata { tree, source })
+    serde_json::from_slice(&stdout).map_err(|source| CargoError::InvalidMetadata { tree, source })
 }
 
 /// Finds the executable of a benchmark in the messages of cargo.
@@ -665,10 +674,11 @@ impl Checkout {
     /// Checks a revision of the repository in `here` out: next to the repository, so that
     /// dependencies in `../other` and configurations in directories above are the same. If this is not
     /// possible, the path is `other_path`.
-    fn new(here: &Path, revision: &str, other_path: &Path) -> Result<Self, BuildError> {
-        let no_revision = |source| BuildError::NoRevision { revision: revision.to_owned(), source };
+    fn new(here: &Path, revision: &str, other_path: &Path) -> Result<Self, CheckoutError> {
+        let no_revision =
+            |source| CheckoutError::NoRevision { revision: revision.to_owned(), source };
         let no_repository = |source| match std::env::var_os("GIT_DIR") {
-            Some(_) => BuildError::IgnoredGitDirectory { revision: revision.to_owned(), source },
+            Some(_) => CheckoutError::IgnoredGitDirectory { revision: revision.to_owned(), source },
             None => no_revision(source),
         };
         let find_top = ["rev-parse", "--show-toplevel"];
@@ -695,15 +705,15 @@ impl Checkout {
         if path.join(".gitmodules").exists() {
             let mut command = git(path);
             command.args(["submodule", "--quiet", "update", "--init", "--recursive"]);
-            run_git(&mut command).map_err(BuildError::SubmodulesFailed)?;
+            run_git(&mut command).map_err(CheckoutError::SubmodulesFailed)?;
         }
         Ok(checkout)
     }
 
     /// Returns the directory that corresponds to `here` in the repository.
-    fn directory(&self, here: &Path) -> Result<PathBuf, BuildError> {
+    fn directory(&self, here: &Path) -> Result<PathBuf, CheckoutError> {
         let prefix = run_git(git(here).args(["rev-parse", "--show-prefix"]))
-            .map_err(BuildError::UnknownPrefix)?;
+            .map_err(CheckoutError::UnknownPrefix)?;
         Ok(self.path.join(prefix.trim_end()))
     }
 }
