@@ -4,22 +4,15 @@
 //! that git checks out next to the repository. The path of this checkout has the length of that of the
 //! repository, and so have the paths of the build products: a program can contain them, and a longer
 //! one would move its data. The same source thus gives the same program, except for these paths.
-//!
-//! Source that differs gives functions of other lengths, which would move all functions behind them.
-//! Where a loop begins in its cache line decides how fast it is, so functions without a change would
-//! become faster or slower. Therefore each function begins at a cache line ([`FUNCTION_ALIGNMENT`]).
 
-use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Output, Stdio};
+use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cli::exit::{self, Error};
-use cli::file_io::TemporaryWorktree;
+use cli::exit;
 use cli::interrupt;
 use cli::terminal;
 use engine::machine::os;
@@ -27,13 +20,17 @@ use engine::measure::child::{self, ToolStderr};
 use engine::measure::scratch::ScratchDirectory;
 use engine::program::Program;
 use jitterstat::gate::{Side, Sides};
-use serde::Deserialize;
 
 use crate::gate::args::CargoFlags;
 
-use super::old_criterion::{OldCriterion, OldCriterionError};
+use super::build_error::BuildError;
+use super::cargo::{
+    BuiltBench, CargoError, PackageId, Workspace, align_functions, canonical, cargo, find_bench,
+    find_target_flags, products, workspace,
+};
+use super::checkout::{Checkout, git, run_git};
+use super::old_criterion::OldCriterion;
 use super::same_program::BuiltSide;
-use super::target_flags::TargetFlags;
 
 /// Directory of the base's build products, below those of the candidate. It remains, so that the
 /// next gate compiles the dependencies no more.
@@ -42,13 +39,6 @@ const BASE_TARGET_NAME: &str = "osjitter-base";
 const OLD_CRITERION_NAME: &str = "osjitter-criterion";
 /// Interval at which a gate tries to lock the build products that another one has locked.
 const LOCK_INTERVAL: Duration = Duration::from_millis(100);
-/// Reason for the lock of a worktree.
-const WORKTREE_REASON: &str = "osjitter gate";
-/// Flag of rustc with which each function begins at a multiple of 64 bytes (2^6), the length of a cache
-/// line of x86-64 and most 64-bit ARM processors. Projects that compare builds of benchmarks set it for
-/// the reason that the module names: folo-rs/folo#420 and anza-xyz/wincode#440 on GitHub, where 32
-/// bytes were not enough; LLVM aligns its own benchmarks likewise (llvm/llvm-project#213938).
-const FUNCTION_ALIGNMENT: &str = "-Cllvm-args=-align-all-functions=6";
 /// Name of the candidate in a verdict.
 const CANDIDATE_NAME: &str = "working tree";
 
@@ -66,125 +56,6 @@ pub struct BenchBuild {
     scratch: ScratchDirectory,
     /// The checkout of the base, if it is a revision.
     checkout: Option<Checkout>,
-}
-
-/// Reason why a benchmark cannot be built.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    #[error("cannot build the benchmark: {0}")]
-    NoScratch(#[source] io::Error),
-    #[error("the current directory is unknown: {0}")]
-    NoCurrentDirectory(#[source] io::Error),
-    #[error("invalid --bench {name:?}: expected the name of a target")]
-    InvalidName { name: String },
-    #[error("cannot lock {}: {source}", .directory.display())]
-    NotLocked { directory: PathBuf, source: io::Error },
-    #[error(transparent)]
-    Cargo(#[from] CargoError),
-    #[error("cargo cannot build {bench} of {version}: {status}")]
-    CargoFailed { bench: String, version: String, status: ExitStatus },
-    #[error("interrupted while the benchmark was built")]
-    Interrupted,
-    #[error("{version}: {source}")]
-    BenchNotFound { version: String, source: FindError },
-    #[error("cannot copy {executable}: {source}")]
-    NotCopied { executable: PathBuf, source: io::Error },
-    #[error(transparent)]
-    Checkout(#[from] CheckoutError),
-    #[error(
-        "--base {revision:?} has no directory {}: the package is new there, so there is nothing to compare \
-         it with", .directory.display()
-    )]
-    NewDirectory { revision: String, directory: PathBuf },
-    #[error(
-        "cargo builds other packages: {base} of --base {revision:?}, and {candidate} of the candidate; \
-         give a tree that has the package, or the directory of a package to compare it with"
-    )]
-    OtherPackage { revision: String, base: PackageId, candidate: PackageId },
-    #[error("{version}: {source}")]
-    OldCriterion { version: String, source: OldCriterionError },
-    #[error(
-        "ambiguous --base {base:?}: it is a directory and a git revision; give ./{base} for the directory, or \
-         the full name of the revision, such as refs/heads/{base}"
-    )]
-    DirectoryAndRevision { base: String },
-    #[error(
-        "--base {base:?} is built from the package that is judged, {package}; give a revision or another \
-         tree, or --measure-equal to compare the package with itself"
-    )]
-    SamePackage { base: String, package: PathBuf },
-    #[error(
-        "cargo builds both sides to the file {executable}: give each tree a target directory of its own"
-    )]
-    SameExecutable { executable: PathBuf },
-}
-
-/// Reason why cargo has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum CargoError {
-    #[error("cannot start cargo: {0}")]
-    NotStarted(#[source] io::Error),
-    #[error("cannot read the metadata of the package in {tree}: {stderr}")]
-    MetadataFailed { tree: PathBuf, stderr: String },
-    #[error("cannot read the metadata of the package in {tree}: {source}")]
-    InvalidMetadata { tree: PathBuf, source: serde_json::Error },
-}
-
-/// Reason why the messages of cargo do not have a benchmark.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FindError {
-    #[error("cargo built no benchmark {name}")]
-    Missing { name: String },
-    #[error(
-        "several packages have a benchmark {name}; select one, e.g. --cargo-flags '-p PACKAGE'"
-    )]
-    InSeveralPackages { name: String },
-}
-
-/// Reason why a revision cannot be checked out.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckoutError {
-    #[error("--base {revision:?} is no directory, and git cannot check it out: {source}")]
-    NoRevision { revision: String, source: GitError },
-    #[error(
-        "--base {revision:?} is no directory, and no revision: {source}; GIT_DIR is ignored, so run the \
-         gate in a directory where git finds the repository without it"
-    )]
-    IgnoredGitDirectory { revision: String, source: GitError },
-    #[error("git cannot update the submodules: {0}")]
-    SubmodulesFailed(#[source] GitError),
-    #[error("git does not know the directory: {0}")]
-    UnknownPrefix(#[source] GitError),
-}
-
-/// Reason why a command of git has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum GitError {
-    #[error("cannot start git: {0}")]
-    NotStarted(#[source] io::Error),
-    #[error("{stderr}")]
-    Failed { stderr: String },
-}
-
-impl From<BuildError> for Error {
-    fn from(error: BuildError) -> Self {
-        let message = error.to_string();
-        match error {
-            BuildError::NoCurrentDirectory(_) | BuildError::Interrupted => Self::measure(message),
-            BuildError::NoScratch(source)
-            | BuildError::NotCopied { source, .. }
-            | BuildError::NotLocked { source, .. } => Self::from_io(&source, message),
-            _ => Self::usage(message),
-        }
-    }
-}
-
-/// A built benchmark.
-#[derive(Debug, PartialEq)]
-struct BuiltBench {
-    executable: PathBuf,
-    /// The directory of its package, in which cargo runs benchmarks.
-    package: PathBuf,
 }
 
 impl BenchBuild {
@@ -502,44 +373,6 @@ impl BenchBuild {
     }
 }
 
-/// A command of cargo in a directory.
-fn cargo(directory: &Path) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    command.current_dir(directory);
-    // A build script that describes its commit reads the repository of its own tree.
-    child::remove_repository(&mut command);
-    command
-}
-
-/// Adds [`FUNCTION_ALIGNMENT`] to the flags of rustc: to those of the variable that cargo uses, or else
-/// to `build.rustflags` of its configuration. `variable` returns a variable of the environment.
-fn align_functions(command: &mut Command, variable: impl Fn(&str) -> Option<OsString>) {
-    for (name, separator) in [("CARGO_ENCODED_RUSTFLAGS", "\u{1f}"), ("RUSTFLAGS", " ")] {
-        if let Some(flags) = variable(name) {
-            let parts = [flags.as_os_str(), OsStr::new(FUNCTION_ALIGNMENT)];
-            let parts = parts.into_iter().filter(|part| !part.is_empty());
-            command.env(name, parts.collect::<Vec<_>>().join(OsStr::new(separator)));
-            return;
-        }
-    }
-    command.args(["--config", &format!("build.rustflags=[\"{FUNCTION_ALIGNMENT}\"]")]);
-}
-
-/// Finds flags for a target, with which cargo ignores those of [`align_functions`].
-fn find_target_flags(tree: &Path) -> Option<TargetFlags> {
-    let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    TargetFlags::find(&tree.canonicalize().ok()?, &variables)
-}
-
-/// Returns the directory of all products of the profile with which an executable was built:
-/// `target/release` of `target/release/deps/suite-9a2e`.
-fn products(executable: &Path) -> PathBuf {
-    let directory = executable.parent().unwrap_or(executable);
-    let is_deps = directory.file_name().is_some_and(|name| name == "deps");
-    let profile = directory.parent().filter(|_| is_deps);
-    profile.unwrap_or(directory).to_owned()
-}
-
 /// Makes `link` another path of a directory.
 #[cfg(unix)]
 fn link_directory(directory: &Path, link: &Path) -> io::Result<()> {
@@ -564,270 +397,9 @@ fn lock_dependencies(candidate: &Workspace, checkout: &Workspace) -> Result<(), 
     Ok(())
 }
 
-/// A workspace of cargo.
-#[derive(Deserialize)]
-struct Workspace {
-    workspace_root: PathBuf,
-    target_directory: PathBuf,
-    packages: Vec<Package>,
-}
-
-/// A package of a workspace.
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    manifest_path: PathBuf,
-}
-
-/// The name of a package, and its directory in the tree.
-#[derive(Debug)]
-pub struct PackageId {
-    name: String,
-    place: PathBuf,
-}
-
-impl fmt::Display for PackageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place.as_os_str().is_empty() {
-            true => write!(f, "{} in the top directory", self.name),
-            false => write!(f, "{} in {}", self.name, self.place.display()),
-        }
-    }
-}
-
-impl Workspace {
-    /// Returns the id of the package in a directory of a tree.
-    fn package_id(&self, directory: &Path, tree: &Path) -> PackageId {
-        let mut packages = self.packages.iter();
-        let found = packages.find(|package| package.manifest_path.parent() == Some(directory));
-        let name = found.map_or_else(String::new, |package| package.name.clone());
-        let (directory, tree) = (canonical(directory), canonical(tree));
-        let place = directory.strip_prefix(&tree).unwrap_or(&directory).to_owned();
-        PackageId { name, place }
-    }
-}
-
-/// Returns a path without links; as it is if this is not possible.
-fn canonical(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
-/// Returns the workspace of a tree.
-fn workspace(tree: &Path) -> Result<Workspace, CargoError> {
-    let mut command = cargo(tree);
-    command.args(["metadata", "--no-deps", "--format-version", "1"]);
-    let output = child::run_tool(&mut command, ToolStderr::Captured);
-    let Output { status, stdout, stderr } = output.map_err(CargoError::NotStarted)?;
-    let tree = tree.to_owned();
-    if !status.success() {
-        let stderr = String::from_utf8_lossy(&stderr).trim().to_owned();
-        return Err(CargoError::MetadataFailed { tree, stderr });
-    }
-    serde_json::from_slice(&stdout).map_err(|source| CargoError::InvalidMetadata { tree, source })
-}
-
-/// Finds the executable of a benchmark in the messages of cargo.
-fn find_bench(messages: &str, name: &str) -> Result<BuiltBench, FindError> {
-    #[derive(Deserialize)]
-    struct Message {
-        reason: String,
-        target: Option<Target>,
-        executable: Option<PathBuf>,
-        manifest_path: Option<PathBuf>,
-    }
-    #[derive(Deserialize)]
-    struct Target {
-        name: String,
-        kind: Vec<String>,
-    }
-    let mut found = None;
-    for line in messages.lines() {
-        // Build scripts and macros can print other lines.
-        let Ok(Message { reason, target, executable, manifest_path }) = serde_json::from_str(line)
-        else {
-            continue;
-        };
-        let is_bench = |target: &Target| target.name == name && target.kind == ["bench"];
-        if reason != "compiler-artifact" || !target.as_ref().is_some_and(is_bench) {
-            continue;
-        }
-        let (Some(executable), Some(manifest)) = (executable, manifest_path) else { continue };
-        let package = manifest.parent().map_or(manifest.clone(), Path::to_owned);
-        if found.replace(BuiltBench { executable, package }).is_some() {
-            return Err(FindError::InSeveralPackages { name: name.to_owned() });
-        }
-    }
-    found.ok_or_else(|| FindError::Missing { name: name.to_owned() })
-}
-
-/// A worktree of git, which is removed when this is dropped.
-struct Checkout {
-    path: PathBuf,
-    /// The top directory of the repository.
-    repository: PathBuf,
-    /// The directory of the worktree, if it is next to the repository.
-    sibling: Option<ScratchDirectory>,
-    _temporary: TemporaryWorktree,
-}
-
-impl Checkout {
-    /// Checks a revision of the repository in `here` out: next to the repository, so that
-    /// dependencies in `../other` and configurations in directories above are the same. If this is not
-    /// possible, the path is `other_path`.
-    fn new(here: &Path, revision: &str, other_path: &Path) -> Result<Self, CheckoutError> {
-        let no_revision =
-            |source| CheckoutError::NoRevision { revision: revision.to_owned(), source };
-        let no_repository = |source| match std::env::var_os("GIT_DIR") {
-            Some(_) => CheckoutError::IgnoredGitDirectory { revision: revision.to_owned(), source },
-            None => no_revision(source),
-        };
-        let find_top = ["rev-parse", "--show-toplevel"];
-        let top = run_git(git(here).args(find_top)).map_err(no_repository)?;
-        let repository = PathBuf::from(top.trim_end_matches(['\n', '\r']));
-        remove_abandoned(&repository);
-        // The directory next to a submodule is part of another repository.
-        let parent = repository.parent().unwrap_or(&repository);
-        let is_inside = run_git(git(parent).args(["rev-parse", "--is-inside-work-tree"])).is_ok();
-        let sibling =
-            (!is_inside).then(|| ScratchDirectory::new_beside(&repository).ok()).flatten();
-        let path = sibling.as_ref().map_or(other_path, ScratchDirectory::path).to_owned();
-        let _temporary = TemporaryWorktree::new(&path);
-        let checkout = Self { path, repository, sibling, _temporary };
-        let Self { path, repository, .. } = &checkout;
-        // The forced flag replaces an entry of this path, whose directory does not exist any more.
-        let add = ["worktree", "add", "--detach", "--quiet", "--force", "--force"];
-        run_git(git(repository).args(add).arg(path).arg(revision)).map_err(no_revision)?;
-        if checkout.sibling.is_some() {
-            // With the reason, a later gate recognises it if this process is killed.
-            let lock = ["worktree", "lock", "--reason", WORKTREE_REASON];
-            let _ = run_git(git(repository).args(lock).arg(path));
-        }
-        if path.join(".gitmodules").exists() {
-            let mut command = git(path);
-            command.args(["submodule", "--quiet", "update", "--init", "--recursive"]);
-            run_git(&mut command).map_err(CheckoutError::SubmodulesFailed)?;
-        }
-        Ok(checkout)
-    }
-
-    /// Returns the directory that corresponds to `here` in the repository.
-    fn directory(&self, here: &Path) -> Result<PathBuf, CheckoutError> {
-        let prefix = run_git(git(here).args(["rev-parse", "--show-prefix"]))
-            .map_err(CheckoutError::UnknownPrefix)?;
-        Ok(self.path.join(prefix.trim_end()))
-    }
-}
-
-impl Drop for Checkout {
-    fn drop(&mut self) {
-        // If this fails, the directory is removed with the others for temporary files.
-        remove_worktree(&self.repository, &self.path);
-    }
-}
-
-/// Removes a worktree, also if it is locked.
-fn remove_worktree(repository: &Path, path: &Path) {
-    let remove = ["worktree", "remove", "--force", "--force"];
-    // Also after an interrupt.
-    let _ = git(repository).args(remove).arg(path).output();
-}
-
-/// Removes the worktrees of killed gates, also if only the entry or a part of the directory is left.
-fn remove_abandoned(repository: &Path) {
-    let list = run_git(git(repository).args(["worktree", "list", "--porcelain"]));
-    for entry in list.unwrap_or_default().split("\n\n") {
-        let path = entry.lines().find_map(|line| line.strip_prefix("worktree "));
-        let reason = entry.lines().find_map(|line| line.strip_prefix("locked "));
-        if let (Some(path), Some(WORKTREE_REASON)) = (path, reason)
-            && is_abandoned(Path::new(path))
-        {
-            // Git refuses to remove a directory without its `.git`.
-            let _ = std::fs::remove_dir_all(path);
-            remove_worktree(repository, Path::new(path));
-        }
-    }
-}
-
-/// Returns whether no gate uses the worktree at a path, which may not exist.
-fn is_abandoned(path: &Path) -> bool {
-    matches!(path.try_exists(), Ok(false)) || ScratchDirectory::is_abandoned(path)
-}
-
-/// A command of git in a directory.
-fn git(directory: &Path) -> Command {
-    let mut command = Command::new("git");
-    command.arg("-C").arg(directory).stdin(Stdio::null());
-    child::remove_repository(&mut command);
-    command
-}
-
-/// Runs git, and returns its standard output.
-fn run_git(command: &mut Command) -> Result<String, GitError> {
-    let output = child::run_tool(command, ToolStderr::Captured);
-    let Output { status, stdout, stderr } = output.map_err(GitError::NotStarted)?;
-    if status.success() {
-        Ok(String::from_utf8_lossy(&stdout).into_owned())
-    } else {
-        Err(GitError::Failed { stderr: String::from_utf8_lossy(&stderr).trim().to_owned() })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn artifact(name: &str, kind: &str, executable: Option<&str>) -> String {
-        let target = serde_json::json!({ "name": name, "kind": [kind] });
-        serde_json::json!({ "reason": "compiler-artifact", "target": target,
-            "executable": executable, "manifest_path": "/p/Cargo.toml" })
-        .to_string()
-    }
-
-    #[test]
-    fn benches_are_found_in_messages() {
-        let messages = [
-            artifact("x", "lib", None),
-            artifact("x", "bin", Some("/t/bin-x")),
-            "a line of a build script".to_owned(),
-            artifact("y", "bench", Some("/t/y")),
-            artifact("x", "bench", Some("/t/x")),
-            r#"{"reason":"build-finished","success":true}"#.to_owned(),
-        ];
-        let found = find_bench(&messages.join("\n"), "x").unwrap();
-        let expected = BuiltBench { executable: "/t/x".into(), package: "/p".into() };
-        assert_eq!(found, expected);
-        let error = find_bench(&messages.join("\n"), "z").unwrap_err();
-        assert_eq!(error, FindError::Missing { name: "z".to_owned() });
-        let error = find_bench(&[&messages[4..], &messages[4..]].concat().join("\n"), "x");
-        assert_eq!(error, Err(FindError::InSeveralPackages { name: "x".to_owned() }));
-    }
-
-    #[test]
-    fn alignment_joins_other_flags() {
-        let aligned = |variables: &[(&str, &str)]| {
-            let mut command = Command::new("cargo");
-            let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
-            align_functions(&mut command, |name| find(name).map(|(_, flags)| flags.into()));
-            let text = |text: &OsStr| text.to_str().unwrap().to_owned();
-            let variables: Vec<(String, String)> = command
-                .get_envs()
-                .map(|(name, flags)| (text(name), text(flags.unwrap())))
-                .collect();
-            (variables, command.get_args().map(text).collect::<Vec<_>>())
-        };
-        let flag = FUNCTION_ALIGNMENT;
-        let config = ["--config".to_owned(), format!("build.rustflags=[\"{flag}\"]")];
-        assert_eq!(aligned(&[]), (Vec::new(), config.to_vec()));
-        let plain = ("RUSTFLAGS", "-g -Ctarget-cpu=native");
-        let encoded = ("CARGO_ENCODED_RUSTFLAGS", "-g\u{1f}--cfg=a");
-        for (variables, name, flags) in [
-            (&[plain][..], "RUSTFLAGS", format!("-g -Ctarget-cpu=native {flag}")),
-            (&[plain, encoded], "CARGO_ENCODED_RUSTFLAGS", format!("-g\u{1f}--cfg=a\u{1f}{flag}")),
-            (&[("CARGO_ENCODED_RUSTFLAGS", "")], "CARGO_ENCODED_RUSTFLAGS", flag.to_owned()),
-        ] {
-            assert_eq!(aligned(variables), (vec![(name.to_owned(), flags)], Vec::new()));
-        }
-    }
 
     #[test]
     fn programs_have_paths_of_one_length() {

@@ -2,6 +2,9 @@
 //! another metric?
 
 mod bench_build;
+mod build_error;
+mod cargo;
+mod checkout;
 pub mod collected_runs;
 #[cfg(test)]
 mod false_alarms;
