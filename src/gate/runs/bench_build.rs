@@ -25,8 +25,8 @@ use crate::gate::args::CargoFlags;
 
 use super::build_error::BuildError;
 use super::cargo::{
-    BuiltBench, CargoError, PackageId, Workspace, align_functions, canonical, cargo, find_bench,
-    find_target_flags, products, workspace,
+    BuiltBench, CargoError, PackageId, Workspace, align_functions, canonical, cargo_command,
+    find_target_flags,
 };
 use super::checkout::{Checkout, git, run_git};
 use super::old_criterion::OldCriterion;
@@ -136,13 +136,13 @@ impl BenchBuild {
         programs: &mut Sides<Program>,
     ) -> Result<Sides<BuiltSide>, BuildError> {
         let here = std::env::current_dir().map_err(BuildError::NoCurrentDirectory)?;
-        let own_workspace = workspace(&here)?;
+        let own_workspace = Workspace::read(&here)?;
         let own_target = own_workspace.target_directory.clone();
         // From before the checkout, which must be newer than the products of other gates, until both
         // executables are copied.
         let _lock = self.lock(&own_target)?;
         let tree = self.base_tree(&here)?;
-        let base_workspace = workspace(&tree)?;
+        let base_workspace = Workspace::read(&tree)?;
         let own_criterion = self.old_criterion(&here, &own_target, Side::Candidate)?;
         // This has written a lock file if there was none.
         if self.checkout.is_some() {
@@ -177,13 +177,13 @@ impl BenchBuild {
                 executable: self.built(Side::Base),
                 tree: trees.base,
                 target: base_target,
-                products: products(&base.executable),
+                products: base.products(),
             },
             candidate: BuiltSide {
                 executable: self.built(Side::Candidate),
                 tree: trees.candidate,
                 target: own_target,
-                products: products(&candidate.executable),
+                products: candidate.products(),
             },
         })
     }
@@ -305,7 +305,7 @@ impl BenchBuild {
         if !self.is_criterion {
             return Ok(None);
         }
-        let mut command = cargo(tree);
+        let mut command = cargo_command(tree);
         command.args(["metadata", "--format-version", "1"]);
         let metadata = child::run_tool(&mut command, ToolStderr::Captured);
         let metadata = metadata.map_err(CargoError::NotStarted)?.stdout;
@@ -331,7 +331,7 @@ impl BenchBuild {
     ) -> Result<BuiltBench, BuildError> {
         let version = &self.names()[side];
         terminal::note(self.quiet, &format!("gate: building {} of {version}", self.name));
-        let mut command = cargo(tree);
+        let mut command = cargo_command(tree);
         command.args(["bench", "--no-run", "--message-format", "json-render-diagnostics"]);
         command.args(["--bench", &self.name]).args(&self.flags.0);
         align_functions(&mut command, |name| std::env::var_os(name));
@@ -358,7 +358,7 @@ impl BenchBuild {
             let bench = self.name.clone();
             return Err(BuildError::CargoFailed { bench, version: version.clone(), status });
         }
-        let built = find_bench(&String::from_utf8_lossy(&stdout), &self.name)
+        let built = BuiltBench::find(&String::from_utf8_lossy(&stdout), &self.name)
             .map_err(|source| BuildError::BenchNotFound { version: version.clone(), source })?;
 
         let (stored, executable) = (self.built(side), self.executable(side));

@@ -43,16 +43,8 @@ pub enum FindError {
     InSeveralPackages { name: String },
 }
 
-/// A built benchmark.
-#[derive(Debug, PartialEq)]
-pub struct BuiltBench {
-    pub executable: PathBuf,
-    /// The directory of its package, in which cargo runs benchmarks.
-    pub package: PathBuf,
-}
-
-/// A command of cargo in a directory.
-pub fn cargo(directory: &Path) -> Command {
+/// Returns a command of cargo in a directory.
+pub fn cargo_command(directory: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     command.current_dir(directory);
     // A build script that describes its commit reads the repository of its own tree.
@@ -78,15 +70,6 @@ pub fn align_functions(command: &mut Command, variable: impl Fn(&str) -> Option<
 pub fn find_target_flags(tree: &Path) -> Option<TargetFlags> {
     let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     TargetFlags::find(&tree.canonicalize().ok()?, &variables)
-}
-
-/// Returns the directory of all products of the profile with which an executable was built:
-/// `target/release` of `target/release/deps/suite-9a2e`.
-pub fn products(executable: &Path) -> PathBuf {
-    let directory = executable.parent().unwrap_or(executable);
-    let is_deps = directory.file_name().is_some_and(|name| name == "deps");
-    let profile = directory.parent().filter(|_| is_deps);
-    profile.unwrap_or(directory).to_owned()
 }
 
 /// A workspace of cargo.
@@ -121,6 +104,21 @@ impl fmt::Display for PackageId {
 }
 
 impl Workspace {
+    /// Reads the workspace of a tree.
+    pub fn read(tree: &Path) -> Result<Self, CargoError> {
+        let mut command = cargo_command(tree);
+        command.args(["metadata", "--no-deps", "--format-version", "1"]);
+        let output = child::run_tool(&mut command, ToolStderr::Captured);
+        let Output { status, stdout, stderr } = output.map_err(CargoError::NotStarted)?;
+        let tree = tree.to_owned();
+        if !status.success() {
+            let stderr = String::from_utf8_lossy(&stderr).trim().to_owned();
+            return Err(CargoError::MetadataFailed { tree, stderr });
+        }
+        serde_json::from_slice(&stdout)
+            .map_err(|source| CargoError::InvalidMetadata { tree, source })
+    }
+
     /// Returns the id of the package in a directory of a tree.
     pub fn package_id(&self, directory: &Path, tree: &Path) -> PackageId {
         let mut packages = self.packages.iter();
@@ -132,57 +130,63 @@ impl Workspace {
     }
 }
 
+/// A built benchmark.
+#[derive(Debug, PartialEq)]
+pub struct BuiltBench {
+    pub executable: PathBuf,
+    /// The directory of its package, in which cargo runs benchmarks.
+    pub package: PathBuf,
+}
+
+impl BuiltBench {
+    /// Finds a benchmark in the messages of cargo.
+    pub fn find(messages: &str, name: &str) -> Result<Self, FindError> {
+        #[derive(Deserialize)]
+        struct Message {
+            reason: String,
+            target: Option<Target>,
+            executable: Option<PathBuf>,
+            manifest_path: Option<PathBuf>,
+        }
+        #[derive(Deserialize)]
+        struct Target {
+            name: String,
+            kind: Vec<String>,
+        }
+        let mut found = None;
+        for line in messages.lines() {
+            // Build scripts and macros can print other lines.
+            let Ok(Message { reason, target, executable, manifest_path }) =
+                serde_json::from_str(line)
+            else {
+                continue;
+            };
+            let is_bench = |target: &Target| target.name == name && target.kind == ["bench"];
+            if reason != "compiler-artifact" || !target.as_ref().is_some_and(is_bench) {
+                continue;
+            }
+            let (Some(executable), Some(manifest)) = (executable, manifest_path) else { continue };
+            let package = manifest.parent().map_or(manifest.clone(), Path::to_owned);
+            if found.replace(Self { executable, package }).is_some() {
+                return Err(FindError::InSeveralPackages { name: name.to_owned() });
+            }
+        }
+        found.ok_or_else(|| FindError::Missing { name: name.to_owned() })
+    }
+
+    /// Returns the directory of all products of the profile with which the executable was built:
+    /// `target/release` of `target/release/deps/suite-9a2e`.
+    pub fn products(&self) -> PathBuf {
+        let directory = self.executable.parent().unwrap_or(&self.executable);
+        let is_deps = directory.file_name().is_some_and(|name| name == "deps");
+        let profile = directory.parent().filter(|_| is_deps);
+        profile.unwrap_or(directory).to_owned()
+    }
+}
+
 /// Returns a path without links; as it is if this is not possible.
 pub fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
-/// Returns the workspace of a tree.
-pub fn workspace(tree: &Path) -> Result<Workspace, CargoError> {
-    let mut command = cargo(tree);
-    command.args(["metadata", "--no-deps", "--format-version", "1"]);
-    let output = child::run_tool(&mut command, ToolStderr::Captured);
-    let Output { status, stdout, stderr } = output.map_err(CargoError::NotStarted)?;
-    let tree = tree.to_owned();
-    if !status.success() {
-        let stderr = String::from_utf8_lossy(&stderr).trim().to_owned();
-        return Err(CargoError::MetadataFailed { tree, stderr });
-    }
-    serde_json::from_slice(&stdout).map_err(|source| CargoError::InvalidMetadata { tree, source })
-}
-
-/// Finds the executable of a benchmark in the messages of cargo.
-pub fn find_bench(messages: &str, name: &str) -> Result<BuiltBench, FindError> {
-    #[derive(Deserialize)]
-    struct Message {
-        reason: String,
-        target: Option<Target>,
-        executable: Option<PathBuf>,
-        manifest_path: Option<PathBuf>,
-    }
-    #[derive(Deserialize)]
-    struct Target {
-        name: String,
-        kind: Vec<String>,
-    }
-    let mut found = None;
-    for line in messages.lines() {
-        // Build scripts and macros can print other lines.
-        let Ok(Message { reason, target, executable, manifest_path }) = serde_json::from_str(line)
-        else {
-            continue;
-        };
-        let is_bench = |target: &Target| target.name == name && target.kind == ["bench"];
-        if reason != "compiler-artifact" || !target.as_ref().is_some_and(is_bench) {
-            continue;
-        }
-        let (Some(executable), Some(manifest)) = (executable, manifest_path) else { continue };
-        let package = manifest.parent().map_or(manifest.clone(), Path::to_owned);
-        if found.replace(BuiltBench { executable, package }).is_some() {
-            return Err(FindError::InSeveralPackages { name: name.to_owned() });
-        }
-    }
-    found.ok_or_else(|| FindError::Missing { name: name.to_owned() })
 }
 
 #[cfg(test)]
@@ -206,12 +210,12 @@ mod tests {
             artifact("x", "bench", Some("/t/x")),
             r#"{"reason":"build-finished","success":true}"#.to_owned(),
         ];
-        let found = find_bench(&messages.join("\n"), "x").unwrap();
+        let found = BuiltBench::find(&messages.join("\n"), "x").unwrap();
         let expected = BuiltBench { executable: "/t/x".into(), package: "/p".into() };
         assert_eq!(found, expected);
-        let error = find_bench(&messages.join("\n"), "z").unwrap_err();
+        let error = BuiltBench::find(&messages.join("\n"), "z").unwrap_err();
         assert_eq!(error, FindError::Missing { name: "z".to_owned() });
-        let error = find_bench(&[&messages[4..], &messages[4..]].concat().join("\n"), "x");
+        let error = BuiltBench::find(&[&messages[4..], &messages[4..]].concat().join("\n"), "x");
         assert_eq!(error, Err(FindError::InSeveralPackages { name: "x".to_owned() }));
     }
 
