@@ -22,7 +22,7 @@ use crate::gate::live_estimate::show_estimate;
 use crate::gate::pair_failure::PairFailure;
 
 use super::first_runs::FirstRuns;
-use super::programs::Programs;
+use super::programs::{CompletedRun, Programs};
 
 /// Factor by which a run exceeds all earlier ones of its side if it seems to hang.
 const HANGING_FACTOR: u32 = 5;
@@ -66,14 +66,8 @@ pub struct HangingRun {
 impl CollectedRuns {
     /// Returns the benchmarks that are not judged because the first runs did not have them.
     pub fn unjudged_late(&self) -> impl Iterator<Item = UnjudgedBench> {
-        self.late_benches.iter().map(|name| UnjudgedBench {
-            name: name.clone(),
-            reason: UnjudgedReason::Late,
-            side: None,
-            numbers: Vec::new(),
-            message: None,
-            allowed: false,
-        })
+        let late = self.late_benches.iter();
+        late.map(|name| UnjudgedBench::new(name, UnjudgedReason::Late, None))
     }
 
     /// Returns the reason why an outcome is doubtful, if it is: a run that hangs is in no value, and work
@@ -88,10 +82,12 @@ impl CollectedRuns {
         }
     }
 
-    fn count(&mut self, found: LeftOverProcesses) {
-        self.left_over.a += found.a;
-        self.left_over.b += found.b;
-        self.left_over.prepare += found.prepare;
+    fn count_left_over(&mut self, side: Side, run: &CompletedRun) {
+        match side {
+            Side::Base => self.left_over.a += run.values.killed_processes(),
+            Side::Candidate => self.left_over.b += run.values.killed_processes(),
+        }
+        self.left_over.prepare += run.prepare_left_over;
     }
 
     fn push(&mut self, pair: Sides<OpenValues>) {
@@ -157,23 +153,9 @@ impl Programs {
                 }
             }
             progress.show(&self.names[side], pair);
-            let run = self.run(side, &selected, limit, stop);
-            if let Ok(run) = &run {
-                runs.count(run.left_over);
-                let late =
-                    names(&run.values).into_iter().filter(|name| !first_names.contains(name));
-                runs.late_benches.extend(late);
-            }
             let longest = longest_runs[side];
-            let wall = run.as_ref().map_or(Duration::ZERO, |run| run.values.wall);
-            let left_over = run.as_ref().map_or(0, |run| run.values.killed_processes());
-            match run.and_then(|run| self.open_values(side, metrics, &open, &run.values)) {
-                Ok(values) => {
-                    // Programs inherit the settings of this thread.
-                    let change = settings.changes().into_iter().next();
-                    half_pair[side] = Some(HalfPair { values, left_over, change });
-                    longest_runs[side] = longest.max(wall);
-                }
+            let run = match self.run(&selected[side], self.benches.as_ref(), limit, stop) {
+                Ok(run) => run,
                 Err(RunFailure::TimedOut { program, limit: lasted, .. })
                     if self.is_deadline_over() =>
                 {
@@ -188,7 +170,22 @@ impl Programs {
                     runs.result = Err(failure.into());
                     break;
                 }
-            }
+            };
+            runs.count_left_over(side, &run);
+            let late = names(&run.values).into_iter().filter(|name| !first_names.contains(name));
+            runs.late_benches.extend(late);
+            let values = match self.open_values(side, metrics, &open, &run.values) {
+                Ok(values) => values,
+                Err(failure) => {
+                    runs.result = Err(failure.into());
+                    break;
+                }
+            };
+            // Programs inherit the settings of this thread.
+            let change = settings.changes().into_iter().next();
+            let left_over = run.values.killed_processes();
+            half_pair[side] = Some(HalfPair { values, left_over, change });
+            longest_runs[side] = longest.max(run.values.wall);
             let Some(pair) = half_pair.take_both() else { continue };
             let change = changed_setting(&pair);
             is_new_pair = change.is_none();
@@ -228,7 +225,7 @@ impl Programs {
             return Ok(self.sides.clone());
         };
         for side in [Side::Base, Side::Candidate] {
-            let run = self.run(side, &selected, limit, stop);
+            let run = self.run(&selected[side], self.benches.as_ref(), limit, stop);
             match run.and_then(|run| self.open_values(side, metrics, open, &run.values)) {
                 Ok(_) => {}
                 Err(RunFailure::Interrupted) => return Err(RunFailure::Interrupted),

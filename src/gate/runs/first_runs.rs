@@ -8,6 +8,7 @@ use engine::measure::benches::{BenchOutputError, BenchRequest};
 use engine::measure::child::{ProgramFault, RunFailure};
 use engine::measure::metric::RunValues;
 use engine::measure::metric_spec;
+use engine::program::Program;
 use jitterstat::gate::{Side, Sides};
 
 use crate::gate::pairs::now;
@@ -80,7 +81,7 @@ impl Programs {
         for side in [Side::Base, Side::Candidate] {
             let words = request.add_arguments(&self.plain_words[side]);
             let program = self.sides[side].clone().with_words(words).map_err(Error::from)?;
-            match self.run_program(side, &program, Some(&request), limit, stop) {
+            match self.run(&program, Some(&request), limit, stop) {
                 Ok(_) => return Ok(true),
                 Err(RunFailure::Failed {
                     fault: ProgramFault::Benches { error: BenchOutputError::NoBench(_), .. },
@@ -103,12 +104,13 @@ impl Programs {
     fn first_runs(&self, stop: &AtomicBool) -> Result<FirstRuns, RunFailure> {
         let started = now();
         let limit = self.max_run_time.unwrap_or(FIRST_RUN_TIMEOUT);
+        let run = |program: &Program| self.run(program, self.benches.as_ref(), limit, stop);
         for _ in 1..self.warmup_runs {
-            self.run(Side::Base, &self.sides, limit, stop)?;
-            self.run(Side::Candidate, &self.sides, limit, stop)?;
+            run(&self.sides.base)?;
+            run(&self.sides.candidate)?;
         }
-        let base = self.run(Side::Base, &self.sides, limit, stop)?.values;
-        let candidate = self.run(Side::Candidate, &self.sides, limit, stop)?.values;
+        let base = run(&self.sides.base)?.values;
+        let candidate = run(&self.sides.candidate)?.values;
         let warmup_runs = u32::try_from(self.warmup_runs).unwrap_or(u32::MAX);
         let pair_time = started.elapsed() / warmup_runs;
         Ok(FirstRuns { last: Sides { base, candidate }, pair_time })

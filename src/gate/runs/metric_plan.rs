@@ -145,17 +145,10 @@ impl MetricPlan {
                     continue;
                 }
                 Sides { base: true, candidate: true } => None,
-                Sides { base: true, .. } => Some("a".to_owned()),
-                Sides { candidate: true, .. } => Some("b".to_owned()),
+                Sides { base: true, .. } => Some("a"),
+                Sides { candidate: true, .. } => Some("b"),
             };
-            unjudged.push(UnjudgedBench {
-                name: metric.name,
-                reason: UnjudgedReason::Zero,
-                side,
-                numbers: Vec::new(),
-                message: None,
-                allowed: false,
-            });
+            unjudged.push(UnjudgedBench::new(&metric.name, UnjudgedReason::Zero, side));
         }
         *metrics = resolved;
         unjudged

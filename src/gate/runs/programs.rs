@@ -11,9 +11,9 @@ use engine::measure::metric::{self, RunValues};
 use engine::measure::metric_spec::{self, MetricSpec};
 use engine::program::Program;
 use engine::scenario::RoundLength;
-use files::gate::verdict::{LeftOverProcesses, RunPlan};
+use files::gate::verdict::RunPlan;
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::ALPHA;
-use jitterstat::gate::{Side, Sides};
 
 use crate::gate::args::WholeRunArgs;
 use crate::gate::pairs::now;
@@ -45,7 +45,8 @@ pub struct Programs {
 /// A run that exited with 0.
 pub(super) struct CompletedRun {
     pub(super) values: RunValues,
-    pub(super) left_over: LeftOverProcesses,
+    /// Number of processes that the command of `--prepare` left running.
+    pub(super) prepare_left_over: u64,
 }
 
 impl Programs {
@@ -118,20 +119,10 @@ impl Programs {
         Ok(programs.try_for_each(Program::check_exists)?)
     }
 
-    /// Runs a side of these programs, which are [`Self::sides`] or a selection of their benchmarks.
+    /// Runs the program of a side once, after the command of `--prepare`. `benches` are the benchmarks
+    /// that its arguments select.
     pub(super) fn run(
         &self,
-        side: Side,
-        programs: &Sides<Program>,
-        limit: Duration,
-        stop: &AtomicBool,
-    ) -> Result<CompletedRun, RunFailure> {
-        self.run_program(side, &programs[side], self.benches.as_ref(), limit, stop)
-    }
-
-    pub(super) fn run_program(
-        &self,
-        side: Side,
         program: &Program,
         benches: Option<&BenchRequest>,
         limit: Duration,
@@ -144,11 +135,11 @@ impl Programs {
             series: Series::Metrics,
             limit,
         };
-        let mut left_over = LeftOverProcesses::default();
+        let mut prepare_left_over = 0;
         if let Some(prepare) = &self.prepare {
             let limit = self.until_deadline(self.max_run_time.unwrap_or(FIRST_RUN_TIMEOUT));
             let prepared = child::run(prepare, RunRequest { limit, ..request }, stop)?;
-            left_over.prepare = prepared.killed_processes();
+            prepare_left_over = prepared.killed_processes();
         }
         if stop.load(Ordering::Relaxed) {
             return Err(RunFailure::Interrupted);
@@ -156,11 +147,7 @@ impl Programs {
         // The preparation takes a part of the remaining time.
         let request = RunRequest { limit: self.until_deadline(limit), ..request };
         let values = metric::run(program, &self.wanted, benches, request, stop)?;
-        match side {
-            Side::Base => left_over.a = values.killed_processes(),
-            Side::Candidate => left_over.b = values.killed_processes(),
-        }
-        Ok(CompletedRun { values, left_over })
+        Ok(CompletedRun { values, prepare_left_over })
     }
 
     /// Shortens a time limit so that it ends at the deadline.

@@ -114,14 +114,7 @@ fn pair_metrics(sides: &Sides<ResolvedRun>) -> ResolvedMetrics {
     let mut resolved = ResolvedMetrics::default();
     for name in metrics.chain(unjudged).filter(|name| seen.insert(name.as_str())) {
         let found = sides.as_ref().map(|run| FoundMetric::find(run, name));
-        let unjudged = |reason: UnjudgedReason, side: Option<&str>| UnjudgedBench {
-            name: name.clone(),
-            reason,
-            side: side.map(str::to_owned),
-            numbers: Vec::new(),
-            message: None,
-            allowed: false,
-        };
+        let unjudged = |reason, side| UnjudgedBench::new(name, reason, side);
         let unjudged_number = |number: &UnjudgedNumber, side: Option<&str>| UnjudgedBench {
             numbers: number.numbers.clone(),
             message: number.message.clone(),

@@ -468,6 +468,21 @@ impl fmt::Display for UnjudgedReason {
     }
 }
 
+impl UnjudgedBench {
+    /// Creates a benchmark of which nothing but the reason is known.
+    #[must_use]
+    pub fn new(name: &str, reason: UnjudgedReason, side: Option<&str>) -> Self {
+        Self {
+            name: name.to_owned(),
+            reason,
+            side: side.map(str::to_owned),
+            numbers: Vec::new(),
+            message: None,
+            allowed: false,
+        }
+    }
+}
+
 impl fmt::Display for UnjudgedBench {
     /// Writes the reason, with the side, the other numbers and the message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
