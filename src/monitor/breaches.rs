@@ -5,7 +5,7 @@ pub mod formats;
 use cli::time::format_unsigned_time;
 use files::file::File;
 
-use crate::monitor::accumulator::DatedLateTick;
+use crate::monitor::loop_record::DatedLateTick;
 
 files::model! {
     /// The limits that were broken in one interval.

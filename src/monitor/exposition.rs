@@ -15,11 +15,12 @@ use interop::openmetrics::format_seconds;
 
 pub use negotiation::ExpositionFormat;
 
-use crate::monitor::accumulator::{LoopId, LoopTotal};
 use crate::monitor::exposition::family::{Family, FamilyKind, Labels, Sample, Value};
 use crate::monitor::exposition::histogram::Histogram;
 use crate::monitor::limit_coverage::ClosedCoverage;
 use crate::monitor::limits::Limit;
+use crate::monitor::loop_id::LoopId;
+use crate::monitor::loop_record::LoopTotal;
 
 /// State of the monitor at the time of a scrape.
 #[derive(Debug)]
@@ -293,7 +294,7 @@ fn loop_labels(loop_id: &LoopId) -> Labels<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::monitor::accumulator::BINNING;
+    use crate::monitor::loop_record::BINNING;
 
     #[test]
     fn text_formats() {

@@ -13,8 +13,8 @@ use engine::measure::why::hindsight::{Hindsight, LateLoop, PastConditions};
 use tickmeter::read::FileId;
 
 use crate::meters::{MeterClocks, ReadMeter, late_ticks};
-use crate::monitor::accumulator::LoopId;
 use crate::monitor::limits::Limit;
+use crate::monitor::loop_id::LoopId;
 
 /// Maximum number of records per interval.
 const MAX_FLIGHTS: usize = 8;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cli::words::pluralize;
 
-use crate::monitor::accumulator::LoopId;
 use crate::monitor::limits::Limit;
+use crate::monitor::loop_id::LoopId;
 
 /// Coverage of the loops by the limits of a monitor.
 #[derive(Debug, Default)]

@@ -8,8 +8,9 @@ use files::bins::Key;
 use files::gate::limit::Quantity;
 use jitterstat::stats::quantile;
 
-use crate::monitor::accumulator::{IntervalStats, LoopId};
 use crate::monitor::breaches::{Breach, BreachLateTick};
+use crate::monitor::loop_id::LoopId;
+use crate::monitor::loop_record::IntervalStats;
 use crate::written_limit::{KnownNames, LimitError, LimitFlaw, WrittenLimit};
 
 /// Maximum number of limits, since each adds a series to the metrics of every loop.
@@ -194,7 +195,7 @@ mod tests {
     use files::bins::IntervalCounts;
     use files::tick_counts::TickCounts;
 
-    use crate::monitor::accumulator::BINNING;
+    use crate::monitor::loop_record::BINNING;
 
     fn probe() -> LoopId {
         LoopId::Probe { subject: "spin".to_owned(), period_ns: 1, runtime: String::new() }

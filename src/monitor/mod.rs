@@ -10,6 +10,8 @@ pub mod http;
 mod limit_coverage;
 mod limits;
 mod log;
+mod loop_id;
+mod loop_record;
 mod session;
 mod setup;
 

@@ -18,22 +18,21 @@ use engine::measure::metered_loop_error::MeteredLoopError;
 use engine::measure::order;
 use engine::scenario::Scenario;
 use jitterstat::stats::random::SplitMix64;
-use tickmeter::Snapshot;
 use tickmeter::read::FileId;
 
 use crate::meters::{MeterClocks, MeterPoll, MeterReader, ReadMeter};
-use crate::monitor::accumulator::{
-    Accumulator, BINNING, IntervalStats, LoopId, MAX_LOOPS, PolledMeter,
-};
+use crate::monitor::accumulator::{Accumulator, MAX_LOOPS, PolledMeter};
 use crate::monitor::breaches::{Breach, Breaches};
 use crate::monitor::budget::{Budget, MAX_PROBE_PERIOD, StretchedPeriod};
 use crate::monitor::exposition::{self, ExpositionFormat, FlightCounts, MonitorState};
 use crate::monitor::flight_watch::{FlightWatch, LateRule};
 use crate::monitor::limit_coverage::LimitCoverage;
 use crate::monitor::limits::Limit;
+use crate::monitor::loop_id::LoopId;
+use crate::monitor::loop_record::{BINNING, IntervalStats};
 use crate::monitor::session::interval_clocks::{IntervalDeltas, IntervalStart, clock_set_back};
 use crate::monitor::setup::Setup;
-use files::bins::{Interval, Key, cell, stamp};
+use files::bins::{Interval, Key, stamp};
 use files::file::File as _;
 
 /// Maximum number of meter files to read.
@@ -569,26 +568,6 @@ impl Session {
             note(false, fault);
         }
         ExitStatus::NotMeasured
-    }
-}
-
-impl From<&Scenario> for LoopId {
-    fn from(scenario: &Scenario) -> Self {
-        Self::Probe {
-            subject: scenario.subject.name(),
-            period_ns: scenario.period_ns(),
-            runtime: scenario.runtime.map_or(String::new(), |runtime| runtime.to_string()),
-        }
-    }
-}
-
-impl From<&Snapshot> for LoopId {
-    fn from(snapshot: &Snapshot) -> Self {
-        Self::Meter {
-            meter: cell(&snapshot.name).into_owned(),
-            period_ns: to_ns(snapshot.period),
-            program: cell(&snapshot.program).into_owned(),
-        }
     }
 }
 

@@ -10,9 +10,9 @@ use engine::subject::{self, SubjectUnavailable, WaitKind};
 use files::bins::{Labels, cell};
 use files::subjects::{DefaultSelection, defaults_of};
 
-use crate::monitor::accumulator::LoopId;
 use crate::monitor::args::MonitorArgs;
 use crate::monitor::limits::{Limit, MAX_LIMITS};
+use crate::monitor::loop_id::LoopId;
 
 const DEFAULT_PERIOD: Duration = Duration::from_millis(10);
 const MAX_PROBES: usize = 32;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::monitor::accumulator::{BINNING, Bins};
+use crate::monitor::loop_record::{BINNING, Bins};
 
 /// Resolution of native histograms: there are 2^[`SCHEMA`] buckets per factor of two, each 0.54 %
 /// wide.

@@ -11,7 +11,7 @@ use crate::flight_record::conversion::{
     calendar_time, cpu_assignments, flight_samples, flight_switches,
 };
 use crate::flight_record::{Flight, FlightRound, FlightTick, FlightTrigger};
-use crate::monitor::accumulator::LoopId;
+use crate::monitor::loop_id::LoopId;
 
 /// Maximum size of a file.
 const MAX_FLIGHT_BYTES: usize = 5_000_000;

@@ -6,8 +6,8 @@ use cli::units;
 use engine::measure::metered_loop_error::MeteredLoopError;
 
 use crate::meters::MeterClocks;
-use crate::monitor::accumulator::LoopId;
 use crate::monitor::budget::{CpuTime, StretchedPeriod, WindowShares};
+use crate::monitor::loop_id::LoopId;
 use crate::monitor::session::interval_clocks::IntervalDeltas;
 use crate::monitor::session::{Probe, Session};
 

@@ -10,8 +10,8 @@ use engine::machine::os;
 use files::bins::IntervalCounts;
 use files::window::TimeInWindow;
 
-use crate::monitor::accumulator::LoopId;
 use crate::monitor::flight_watch::FlightWatch;
+use crate::monitor::loop_id::LoopId;
 
 /// Difference between two clocks over an interval that is not a step of one of them.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
