@@ -149,11 +149,7 @@ impl<S: Ord> Accumulator<S> {
     pub fn close_interval(&mut self) -> Vec<(LoopId, IntervalStats)> {
         let mut closed = Vec::new();
         for (loop_id, record) in &mut self.loops {
-            if record.is_live || record.has_open_ticks() {
-                let stats = record.interval.clone();
-                record.interval.clear();
-                record.total.closed_max_ns =
-                    stats.counts.max_ns.and_then(|ns| u64::try_from(ns).ok());
+            if let Some(stats) = record.close_interval() {
                 closed.push((loop_id.clone(), stats));
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cli::units::to_ns;
+use cli::units::{format_exact_duration, to_ns};
 use engine::scenario::Scenario;
 use files::bins::cell;
 use tickmeter::Snapshot;
@@ -22,7 +22,7 @@ impl LoopId {
 
     /// Returns the name that messages show.
     pub fn name(&self) -> String {
-        let period = cli::units::format_exact_duration(self.period());
+        let period = format_exact_duration(self.period());
         match self {
             Self::Probe { subject, .. } => format!("{subject}@{period}"),
             Self::Meter { meter, program, .. } => format!("{meter}@{period} of {program}"),

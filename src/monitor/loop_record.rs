@@ -103,7 +103,7 @@ pub struct IntervalStats {
 
 impl IntervalStats {
     /// Resets the statistics and keeps their memory for the next interval.
-    pub fn clear(&mut self) {
+    fn clear(&mut self) {
         self.bins.0.clear();
         self.late_ticks.clear();
         self.counts = IntervalCounts::default();
@@ -131,7 +131,7 @@ impl IntervalStats {
 #[derive(Debug)]
 pub struct LoopRecord {
     pub total: LoopTotal,
-    pub interval: IntervalStats,
+    interval: IntervalStats,
     /// Number of the last poll that contained the loop.
     pub last_poll: u64,
     /// Whether the current poll contains the loop.
@@ -139,12 +139,6 @@ pub struct LoopRecord {
 }
 
 impl LoopRecord {
-    /// Returns whether the record is kept after a poll. Ticks of the open interval are kept; a
-    /// total may be dropped.
-    pub fn is_kept(&self, polls: u64) -> bool {
-        self.is_live || self.last_poll + MAX_POLLS_AFTER_END >= polls || self.has_open_ticks()
-    }
-
     pub fn new() -> Self {
         Self {
             total: LoopTotal::default(),
@@ -170,7 +164,24 @@ impl LoopRecord {
         Self { total, interval, ..Self::new() }
     }
 
-    pub fn has_open_ticks(&self) -> bool {
+    /// Returns whether the record is kept after a poll. Ticks of the open interval are kept; a
+    /// total may be dropped.
+    pub fn is_kept(&self, polls: u64) -> bool {
+        self.is_live || self.last_poll + MAX_POLLS_AFTER_END >= polls || self.has_open_ticks()
+    }
+
+    /// Ends the interval and returns its statistics, if the loop is live or ticked in it.
+    pub fn close_interval(&mut self) -> Option<IntervalStats> {
+        if !self.is_live && !self.has_open_ticks() {
+            return None;
+        }
+        let stats = self.interval.clone();
+        self.interval.clear();
+        self.total.closed_max_ns = stats.counts.max_ns.and_then(|ns| u64::try_from(ns).ok());
+        Some(stats)
+    }
+
+    fn has_open_ticks(&self) -> bool {
         self.interval.counts != IntervalCounts::default()
     }
 
