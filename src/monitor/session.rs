@@ -2,6 +2,7 @@
 
 mod budget_keeping;
 mod interval_clocks;
+mod probes;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,13 +13,7 @@ use cli::time::format_duration;
 use cli::units::to_ns;
 use cli::words::pluralize;
 use engine::machine::os;
-use engine::measure::late_tick_log::LateTickLog;
-use engine::measure::metered_loop::MeteredLoop;
-use engine::measure::metered_loop_error::MeteredLoopError;
-use engine::measure::order;
 use engine::scenario::Scenario;
-use jitterstat::stats::random::SplitMix64;
-use tickmeter::read::FileId;
 
 use crate::meters::{MeterClocks, MeterPoll, MeterReader, ReadMeter};
 use crate::monitor::accumulator::{Accumulator, MAX_LOOPS, PolledMeter};
@@ -27,10 +22,10 @@ use crate::monitor::budget::{Budget, MAX_PROBE_PERIOD, StretchedPeriod};
 use crate::monitor::exposition::{self, ExpositionFormat, FlightCounts, MonitorState};
 use crate::monitor::flight_watch::{FlightWatch, LateRule};
 use crate::monitor::limit_coverage::LimitCoverage;
-use crate::monitor::limits::Limit;
 use crate::monitor::loop_id::LoopId;
 use crate::monitor::loop_record::{BINNING, IntervalStats};
 use crate::monitor::session::interval_clocks::{IntervalDeltas, IntervalStart, clock_set_back};
+use crate::monitor::session::probes::{MeterSource, Probe, Probes};
 use crate::monitor::setup::Setup;
 use files::bins::{Interval, Key, stamp};
 use files::file::File as _;
@@ -53,37 +48,6 @@ const MAX_SCRAPE_AGE: Duration = Duration::from_secs(1);
 /// Part of the budget that polls for scrapes may need.
 const SCRAPED_PART: f64 = 0.25;
 
-#[derive(Debug)]
-struct Probe {
-    number: usize,
-    scenario: Scenario,
-    period: StretchedPeriod,
-    running: MeteredLoop,
-    /// File of its meter.
-    file: Option<FileId>,
-    /// Thread times at the start of the interval, or of the probe if that was later.
-    times: Option<os::ThreadTimes>,
-    late_ticks: Option<LateTickLog>,
-}
-
-impl Probe {
-    fn poll(&self) -> PolledMeter<MeterSource> {
-        PolledMeter {
-            source: MeterSource::Probe(self.number),
-            loop_id: LoopId::from(&self.scenario),
-            snapshot: self.running.reader().snapshot(),
-            is_new: true,
-        }
-    }
-}
-
-/// Identifies a meter.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum MeterSource {
-    Probe(usize),
-    File(FileId),
-}
-
 /// An interval that has ended.
 #[derive(Debug)]
 pub struct ClosedInterval {
@@ -99,10 +63,7 @@ pub struct ClosedInterval {
 #[derive(Debug)]
 pub struct Session {
     setup: Setup,
-    probes: Vec<Probe>,
-    /// Number of probes started so far.
-    probes_started: usize,
-    random: SplitMix64,
+    probes: Probes,
     meters: Option<MeterReader>,
     accumulator: Accumulator<MeterSource>,
     /// Messages about files and directories that could not be read.
@@ -122,10 +83,7 @@ pub struct Session {
     /// Number of intervals in which each limit of each loop was broken.
     breaches: BTreeMap<(LoopId, String), u64>,
     coverage: LimitCoverage,
-    /// Loops with a probe that ended in the open interval: some of their ticks have no CPU time.
-    ended_loops: Vec<LoopId>,
     stretches: u64,
-    probes_ended: u64,
     intervals_closed: u64,
     intervals_lost: u64,
     /// Reason why the last interval could not be written.
@@ -158,9 +116,7 @@ impl Session {
             budget: Budget::new(setup.budget),
             is_budget_reported: false,
             setup,
-            probes: Vec::new(),
-            probes_started: 0,
-            random: SplitMix64::new(seed),
+            probes: Probes::new(seed),
             meters,
             reported_faults: Vec::new(),
             last_poll: interval.at,
@@ -171,9 +127,7 @@ impl Session {
             interval,
             breaches: BTreeMap::new(),
             coverage: LimitCoverage::default(),
-            ended_loops: Vec::new(),
             stretches: 0,
-            probes_ended: 0,
             intervals_closed: 0,
             intervals_lost: 0,
             lost_interval: None,
@@ -182,46 +136,17 @@ impl Session {
             flights_lost: 0,
         };
         for scenario in scenarios {
-            session
-                .start_probe(
-                    scenario.clone(),
-                    StretchedPeriod::new(scenario.period, MAX_PROBE_PERIOD),
-                )
-                .map_err(|reason| Error::measure(format!("{}: {reason}", scenario.id)))?;
+            let period = StretchedPeriod::new(scenario.period, MAX_PROBE_PERIOD);
+            let (limits, flight) = (&session.setup.limits, session.flight.as_ref());
+            let started = session.probes.start(scenario.clone(), period, limits, flight);
+            started.map_err(|reason| Error::measure(format!("{}: {reason}", scenario.id)))?;
         }
         session.poll();
         Ok(session)
     }
 
-    fn start_probe(
-        &mut self,
-        mut scenario: Scenario,
-        period: StretchedPeriod,
-    ) -> Result<(), MeteredLoopError> {
-        scenario.period = period.period();
-        let phase = order::phase_from_draw(scenario.period, self.random.next_u64());
-        let loop_id = LoopId::from(&scenario);
-        // Ticks are recorded one by one from the lowest limit on, or else from half a period on.
-        let limits = self.setup.limits.iter().filter(|limit| limit.applies_to(&loop_id));
-        let late_from = limits.filter_map(Limit::late_from).min().unwrap_or(scenario.period / 2);
-        let rule = LateRule::new(&self.setup.limits, &loop_id);
-        let late_ticks = self.flight.as_ref().zip(rule).map(|(flight, rule)| flight.new_log(rule));
-        let running = MeteredLoop::start(&scenario, phase, late_from, late_ticks.clone())?;
-        self.probes_started += 1;
-        self.probes.push(Probe {
-            number: self.probes_started,
-            times: running.thread_times(),
-            file: running.file().and_then(|path| FileId::from_path(path)),
-            scenario,
-            period,
-            running,
-            late_ticks,
-        });
-        Ok(())
-    }
-
     pub fn probe_count(&self) -> usize {
-        self.probes.len()
+        self.probes.active.len()
     }
 
     pub fn meter_count(&self) -> usize {
@@ -270,7 +195,7 @@ impl Session {
             is_new: meter.is_new,
         });
         // Taken one by one: each snapshot of a probe reuses the memory of the one before it.
-        let polled = self.probes.iter().map(Probe::poll).chain(foreign);
+        let polled = self.probes.active.iter().map(Probe::poll).chain(foreign);
         self.accumulator.record_poll(&clocks, polled, unread.into_iter().map(MeterSource::File));
         if left_out == 0 && self.left_out() > 0 {
             let meters = pluralize(self.left_out() as u64, "meter");
@@ -283,7 +208,7 @@ impl Session {
         if let Some(flight) = &mut self.flight {
             flight.capture(false);
         }
-        self.reap_finished_probes();
+        self.probes.reap_finished();
         let cost_ns = os::thread_cpu_ns().zip(cpu_before_ns).map(|(now, before)| now - before);
         self.poll_cost = cost_ns.map_or_else(|| self.last_poll.elapsed(), Duration::from_nanos);
     }
@@ -292,7 +217,7 @@ impl Session {
     fn watch_late_ticks(&mut self, meters: &[ReadMeter], clocks: &MeterClocks) {
         let Some(flight) = &mut self.flight else { return };
         let mut all_threads = Vec::new();
-        for probe in &self.probes {
+        for probe in &self.probes.active {
             let threads = probe.running.thread_ids();
             all_threads.extend(threads.iter().copied());
             let loop_id = LoopId::from(&probe.scenario);
@@ -314,7 +239,7 @@ impl Session {
     /// Reads the meters of other programs. Reports each file and directory that cannot be read once.
     fn poll_foreign_meters(&mut self) -> MeterPoll {
         let Some(meters) = &mut self.meters else { return MeterPoll::default() };
-        let own: Vec<_> = self.probes.iter().filter_map(|probe| probe.file).collect();
+        let own: Vec<_> = self.probes.active.iter().filter_map(|probe| probe.file).collect();
         let poll = meters.poll(&own);
         for fault in meters.faults() {
             if self.reported_faults.len() < MAX_REPORTED_FAULTS
@@ -331,21 +256,6 @@ impl Session {
         self.accumulator.left_out() + self.meters.as_ref().map_or(0, MeterReader::left_out)
     }
 
-    /// Removes and reports the probes that have ended without being stopped.
-    fn reap_finished_probes(&mut self) {
-        let (finished, running) = std::mem::take(&mut self.probes)
-            .into_iter()
-            .partition(|probe| probe.running.is_finished());
-        self.probes = running;
-        for mut probe in finished {
-            self.probes_ended += 1;
-            self.ended_loops.push(LoopId::from(&probe.scenario));
-            let failure = probe.running.stop().map(|error| error.to_string());
-            let reason = failure.unwrap_or("without a reason".to_owned());
-            note(false, &format!("{} has ended: {reason}", probe.scenario.id));
-        }
-    }
-
     /// Ends the interval and opens the next one.
     pub fn close_interval(&mut self) -> ClosedInterval {
         self.last_turn = tach::Instant::now();
@@ -354,9 +264,9 @@ impl Session {
         let now = IntervalStart::now(self.flight.as_ref());
         let before = std::mem::replace(&mut self.interval, now);
         let deltas = IntervalDeltas::between(&before, &self.interval);
-        let mut thread_times = self.probe_thread_times();
+        let mut thread_times = self.probes.take_thread_times();
         let probes_ns = thread_times.values().map(|times| times.as_ref().map(|t| t.cpu_ns)).sum();
-        for ended in std::mem::take(&mut self.ended_loops) {
+        for ended in std::mem::take(&mut self.probes.ended_loops) {
             if let Some(times) = thread_times.get_mut(&ended) {
                 *times = None;
             }
@@ -411,21 +321,6 @@ impl Session {
 
         self.enforce_budget(&deltas, probes_ns);
         ClosedInterval { start, rows, breaches, flights }
-    }
-
-    /// Returns the times that the threads of each loop's probes used in the interval.
-    fn probe_thread_times(&mut self) -> BTreeMap<LoopId, Option<os::ThreadTimes>> {
-        let mut all_times = BTreeMap::new();
-        for probe in &mut self.probes {
-            let now = probe.running.thread_times();
-            let before = std::mem::replace(&mut probe.times, now);
-            let used = now.zip(before).map(|(now, before)| now.since(before));
-            let sum = all_times
-                .entry(LoopId::from(&probe.scenario))
-                .or_insert(Some(os::ThreadTimes::default()));
-            *sum = sum.zip(used).map(|(sum, used)| sum + used);
-        }
-        all_times
     }
 
     fn key(&self, loop_id: &LoopId, start_us: u64, length: Duration) -> Key {
@@ -510,7 +405,7 @@ impl Session {
             cpu_ns: os::usage().cpu_ns,
             budget: self.setup.budget,
             stretches: self.stretches,
-            probes_ended: self.probes_ended,
+            probes_ended: self.probes.ended,
             intervals_closed: self.intervals_closed,
             intervals_lost: self.intervals_lost,
             meters: self.accumulator.meter_count(),
@@ -541,11 +436,11 @@ impl Session {
 
     /// Stops the probes, removes their meters, and prints what the monitor could not do.
     pub fn conclude(&mut self) -> ExitStatus {
-        self.probes.clear();
+        self.probes.active.clear();
         let closed = pluralize(self.intervals_closed, "interval");
         let mut faults = Vec::new();
-        if self.probes_ended > 0 {
-            let probes = pluralize(self.probes_ended, "probe");
+        if self.probes.ended > 0 {
+            let probes = pluralize(self.probes.ended, "probe");
             faults.push(format!("{probes} ended before the monitor, as reported above"));
         }
         let unchecked = self.coverage.closed().incomplete_intervals;
@@ -605,7 +500,7 @@ mod tests {
             let scenarios = [args.single_scenario().unwrap()];
             let mut session = Session::start(setup, &scenarios, None, None, 1).unwrap();
             if kills_probe {
-                let probe = &session.probes[0].running;
+                let probe = &session.probes.active[0].running;
                 probe.request_stop();
                 while !probe.is_finished() {
                     std::thread::yield_now();

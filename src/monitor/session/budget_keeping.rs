@@ -8,8 +8,9 @@ use engine::measure::metered_loop_error::MeteredLoopError;
 use crate::meters::MeterClocks;
 use crate::monitor::budget::{CpuTime, StretchedPeriod, WindowShares};
 use crate::monitor::loop_id::LoopId;
+use crate::monitor::session::Session;
 use crate::monitor::session::interval_clocks::IntervalDeltas;
-use crate::monitor::session::{Probe, Session};
+use crate::monitor::session::probes::Probe;
 
 impl Session {
     /// Makes the monitor cheaper if it used more CPU time than the budget, beginning with its most
@@ -109,17 +110,18 @@ impl Session {
         &mut self,
         new_period: impl Fn(StretchedPeriod) -> Option<StretchedPeriod>,
     ) -> Option<String> {
-        let (mut changed, unchanged): (Vec<Probe>, Vec<Probe>) = std::mem::take(&mut self.probes)
-            .into_iter()
-            .partition(|probe| new_period(probe.period).is_some());
-        self.probes = unchanged;
+        let (mut changed, unchanged): (Vec<Probe>, Vec<Probe>) =
+            std::mem::take(&mut self.probes.active)
+                .into_iter()
+                .partition(|probe| new_period(probe.period).is_some());
+        self.probes.active = unchanged;
         // Stopping them one after the other would take the sum of their periods.
         for probe in &changed {
             probe.running.request_stop();
         }
         let failures: Vec<Option<MeteredLoopError>> =
             changed.iter_mut().map(|probe| probe.running.stop()).collect();
-        self.ended_loops.extend(changed.iter().map(|probe| LoopId::from(&probe.scenario)));
+        self.probes.ended_loops.extend(changed.iter().map(|probe| LoopId::from(&probe.scenario)));
         // The last ticks, since no later poll will see these meters.
         self.accumulator.record(&MeterClocks::read(), changed.iter().map(Probe::poll));
         let mut periods = Vec::new();
@@ -127,8 +129,10 @@ impl Session {
             let Some(new_period) = new_period(probe.period) else { continue };
             let name = probe.scenario.subject.name();
             let period = units::format_exact_duration(new_period.period());
-            if let Some(reason) = failure.or(self.start_probe(probe.scenario, new_period).err()) {
-                self.probes_ended += 1;
+            let (limits, flight) = (&self.setup.limits, self.flight.as_ref());
+            let started = self.probes.start(probe.scenario, new_period, limits, flight);
+            if let Some(reason) = failure.or(started.err()) {
+                self.probes.ended += 1;
                 note(false, &format!("{name} {period}: {reason}"));
             }
             periods.push(format!("{name} {period}"));
