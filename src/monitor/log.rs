@@ -17,7 +17,7 @@ use files::bins::{self, Interval};
 
 use crate::monitor::log::file_name::{DAY_LEN, ENDINGS, FLIGHT_PREFIX, check_lengths, plain_name};
 use crate::monitor::log::logged_files::{
-    LoggedInterval, day_names, is_directory, list_flights, list_intervals, remove_existing,
+    LoggedInterval, check_is_directory, day_names, list_flights, list_intervals, remove_existing,
     sort_by_writing,
 };
 
@@ -57,11 +57,9 @@ impl Log {
         let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let today = directory.join(&now[..DAY_LEN]);
         if today.symlink_metadata().is_ok() {
-            let checked = match is_directory(&today) {
-                true => file_io::check_directory_writable(&today),
-                false => Err(io::ErrorKind::NotADirectory.into()),
-            };
-            checked.map_err(|e| unwritable(&today, e))?;
+            check_is_directory(&today)
+                .and_then(|()| file_io::check_directory_writable(&today))
+                .map_err(|e| unwritable(&today, e))?;
         }
         for day in day_names(directory).map_err(|e| unwritable(directory, e))? {
             file_io::remove_abandoned_files(&directory.join(day));
@@ -197,13 +195,7 @@ fn warn_of_future(interval: &Path) -> String {
 /// may be unmounted, and a new directory would hide the mount point.
 fn create_day(directory: &Path) -> io::Result<()> {
     match std::fs::create_dir(directory) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-            if is_directory(directory) {
-                Ok(())
-            } else {
-                Err(io::ErrorKind::NotADirectory.into())
-            }
-        }
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => check_is_directory(directory),
         created => created,
     }
 }

@@ -31,7 +31,7 @@ pub fn check_lengths(directory: &Path, host: &str) -> io::Result<()> {
 }
 
 pub fn is_day(name: &str) -> bool {
-    name.len() == 10 && name.chars().all(|c| c.is_ascii_digit() || c == '-')
+    name.len() == DAY_LEN && name.chars().all(|c| c.is_ascii_digit() || c == '-')
 }
 
 fn is_flight_ending(ending: &str) -> bool {

@@ -155,6 +155,14 @@ pub fn day_names(directory: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-pub fn is_directory(path: &Path) -> bool {
+fn is_directory(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+/// Checks that there is a directory at a path, and not a link to one.
+pub fn check_is_directory(path: &Path) -> io::Result<()> {
+    match is_directory(path) {
+        true => Ok(()),
+        false => Err(io::ErrorKind::NotADirectory.into()),
+    }
 }
