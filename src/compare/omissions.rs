@@ -2,7 +2,7 @@
 
 use cli::time::format_share;
 use cli::words::{capitalize, end_sentence, pluralize};
-use engine::measure::record::SETTINGS_CHANGED;
+use engine::measure::excluded_rounds::SETTINGS_CHANGED;
 use files::compare;
 use files::merge;
 use files::report::{Report, Status, Subject, Summary, Warning};

@@ -10,10 +10,11 @@ use cli::units::{self, to_ns};
 use cli::words::pluralize;
 use engine::load::Load;
 use engine::machine::{host, tuning};
+use engine::measure::excluded_rounds::{SETTINGS_CHANGED, exclusion_warning};
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
 use engine::measure::program::StartupCosts;
-use engine::measure::record::{self, Conditions, SETTINGS_CHANGED};
+use engine::measure::record::{self, Conditions};
 use engine::measure::round::RoundResult;
 use engine::measure::round_settings::RoundSettings;
 use engine::scenario::{
@@ -483,10 +484,10 @@ impl SearchProgress {
     /// rounds into the result.
     fn conclude(self, found: &mut Find) {
         for (name, excluded) in text::names(found).iter().zip(&self.excluded) {
-            found.warnings.extend(record::exclusion_warning(name, excluded));
+            found.warnings.extend(exclusion_warning(name, excluded));
         }
         if let Some(control) = &found.control {
-            let warning = record::exclusion_warning(&control.subject, &self.excluded_of_control);
+            let warning = exclusion_warning(&control.subject, &self.excluded_of_control);
             found.warnings.extend(warning);
         }
         for (ticker, stopped) in found.tickers.iter_mut().zip(self.stopped) {

@@ -1,7 +1,7 @@
 //! Pairs that are left out of a measurement.
 
 use cli::words::pluralize;
-use engine::measure::record::SETTINGS_CHANGED;
+use engine::measure::excluded_rounds::SETTINGS_CHANGED;
 use files::report::{Change, Warning};
 
 /// Number of left-out pairs of a kind that are tolerated, in addition to a tenth of the others.

@@ -12,6 +12,7 @@ use cli::words::{capitalize, end_sentence};
 use engine::machine::tuning;
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
+use engine::measure::plan_changes::apply_changes;
 use engine::measure::program::StartupCosts;
 use engine::measure::record::{self, Conditions};
 use engine::measure::round::RoundResult;
@@ -495,7 +496,7 @@ fn measure(plan: &Plan, gate: &RunningGate) -> exit::Result<Report> {
     let Verdict { host, started_utc, .. } = gate.verdict.clone();
     let conditions = Conditions {
         host,
-        changes: record::apply_changes(plan)?,
+        changes: apply_changes(plan)?,
         started_utc,
         starts: StartupCosts::default(),
     };

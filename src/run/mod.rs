@@ -27,6 +27,7 @@ use engine::machine::{host, tuning};
 use engine::measure::late_watch::LateWatch;
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
+use engine::measure::plan_changes::apply_changes;
 use engine::measure::program::{CheckedPrograms, DEFAULT_START_TIMEOUT, StartupCosts};
 use engine::measure::record::{self, Conditions, RecordedRound};
 use engine::measure::round::{MeasuredRound, RoundResult};
@@ -83,7 +84,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     // class of the measuring thread.
     let viewer = args.open.then(Viewer::new).transpose()?;
     let mut loads = Loads::start(&plan.scenarios)?;
-    let changes = record::apply_changes(&plan)?;
+    let changes = apply_changes(&plan)?;
     let settings = RoundSettings::read_with(&plan.tuning);
     let starts = programs.measure_starts(&stop)?;
     // The directory comes last, so that a failed setup does not leave one.
