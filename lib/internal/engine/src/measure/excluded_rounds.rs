@@ -28,10 +28,6 @@ pub fn change_warning<'a>(
     })
 }
 
-pub fn describe_exclusions(rounds: &[ExcludedRound]) -> String {
-    describe_changes(rounds.iter().flat_map(|round| &round.changes))
-}
-
 /// Describes changes of settings, each once.
 pub fn describe_changes<'a>(changes: impl IntoIterator<Item = &'a Change>) -> String {
     const MAX_DESCRIBED: usize = 4;

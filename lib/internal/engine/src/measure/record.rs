@@ -19,7 +19,7 @@ use tach::Anchor;
 
 use crate::machine::host;
 use crate::measure::diagnosis::ScenarioDiagnosis;
-use crate::measure::excluded_rounds::describe_exclusions;
+use crate::measure::excluded_rounds::describe_changes;
 use crate::measure::load::Loads;
 use crate::measure::observer_cost::observer_ns_per_tick;
 use crate::measure::order::{self, Observer};
@@ -33,10 +33,7 @@ use crate::subject::RuntimeKind;
 use cli::units::to_ns;
 
 use round_entries::report_entries;
-use run_warnings::{
-    exclusion_warnings, left_over_warnings, run_warnings, single_tick_warnings, startup_warnings,
-    window_warnings,
-};
+use run_warnings::run_warnings;
 use scenario_rounds::ScenarioRounds;
 
 /// Conditions recorded before the first round.
@@ -131,34 +128,34 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
                     start_ns: start.map_or(0, to_ns),
                     changes: round.setting_changes,
                 };
-                if let Some(listener) = &mut self.listener {
-                    let id = &self.plan.scenarios[scenario_index].id;
-                    listener(id, RecordedRound::Excluded(&excluded));
-                }
-                self.rounds[scenario_index].killed_processes += round.cost.killed_processes;
-                self.rounds[scenario_index].excluded.push(excluded);
+                self.notify(scenario_index, RecordedRound::Excluded(&excluded));
+                let rounds = &mut self.rounds[scenario_index];
+                rounds.killed_processes += round.cost.killed_processes;
+                rounds.excluded.push(excluded);
             }
             // A round that was stopped in its warm-up has lost no tick, unlike others without ticks.
             Ok(round) if round.stopped && !has_planned_ticks(&round) => {
                 self.rounds[scenario_index].complete = false;
             }
             Ok(round) => {
-                let scenario = &self.plan.scenarios[scenario_index];
-                if let Some(listener) = &mut self.listener {
-                    let has_runtime = scenario.runtime.is_some();
+                if self.listener.is_some() {
+                    let has_runtime = self.plan.scenarios[scenario_index].runtime.is_some();
                     let entries =
                         report_entries(&round, has_runtime, self.plan.samples, self.started);
-                    listener(&scenario.id, RecordedRound::Rounds(entries));
+                    self.notify(scenario_index, RecordedRound::Rounds(entries));
                 }
                 self.rounds[scenario_index].add(round);
             }
             Err(error) => {
-                if let Some(listener) = &mut self.listener {
-                    let id = &self.plan.scenarios[scenario_index].id;
-                    listener(id, RecordedRound::Failed(&error));
-                }
+                self.notify(scenario_index, RecordedRound::Failed(&error));
                 self.failures[scenario_index] = Some(error);
             }
+        }
+    }
+
+    fn notify(&mut self, scenario_index: usize, recorded: RecordedRound<'_>) {
+        if let Some(listener) = &mut self.listener {
+            listener(&self.plan.scenarios[scenario_index].id, recorded);
         }
     }
 
@@ -178,12 +175,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         let fitness = self.fitness(&subjects);
         let suspended = self.start_anchor.suspended_until(&Anchor::take());
         let Conditions { host, changes, started_utc, starts } = self.conditions;
-        let mut warnings = run_warnings(&host, self.plan, suspended, &self.rounds);
-        warnings.extend(startup_warnings(self.plan, &starts, &self.rounds));
-        warnings.extend(window_warnings(self.plan, &starts, &self.rounds));
-        warnings.extend(single_tick_warnings(self.plan, &self.rounds));
-        warnings.extend(left_over_warnings(self.plan, &self.rounds));
-        warnings.extend(exclusion_warnings(self.plan, &self.rounds));
+        let warnings = run_warnings(&host, self.plan, &starts, suspended, &self.rounds);
         let mut report = Report {
             schema: SCHEMA.to_owned(),
             tool: host::tool(),
@@ -284,7 +276,7 @@ fn report_subject(
     let status = match failure {
         Some(error) => Status::Failed { reason: error.to_string() },
         None if rounds.complete && rounds.measured == 0 && !rounds.excluded.is_empty() => {
-            let changes = describe_exclusions(&rounds.excluded);
+            let changes = describe_changes(rounds.excluded.iter().flat_map(|r| &r.changes));
             Status::Failed { reason: format!("every round is excluded: {changes}") }
         }
         None if complete => Status::Measured,

@@ -15,12 +15,37 @@ use crate::subject::RuntimeKind;
 
 use super::scenario_rounds::{MAX_KEPT_ROUNDS, ScenarioRounds};
 
-/// Returns warnings for programs whose cost per tick is unknown.
-pub(super) fn startup_warnings(
+/// Returns the warnings of a run: those about all of it, then those about its scenarios.
+pub(super) fn run_warnings(
+    host: &Host,
     plan: &Plan,
     starts: &StartupCosts,
+    suspended: Option<Duration>,
     rounds: &[ScenarioRounds],
 ) -> Vec<Warning> {
+    let pools = rounds.iter().filter_map(|r| r.pool.as_ref());
+    let builtin = plan.scenarios.iter().filter_map(|s| s.subject.as_builtin());
+    let is_scripted = { builtin }.any(|subject| subject.runtime_kind == RuntimeKind::Script);
+    let program = plan.scenarios.iter().find_map(|s| s.subject.program());
+    let warnings = [
+        suspended.filter(|length| !length.is_zero()).map(suspended_warning),
+        pools.map(Pool::rounds).max().map(dropped_rounds_warning),
+        is_scripted.then(scripted_warning),
+        program.filter(|_| plan.tuning.mlock).map(unlocked_program_warning),
+        tach::why_not_counter().map(|why| os_clock_warning(&why.to_string())),
+        host.quota_cpus.map(quota_warning),
+    ];
+    let mut warnings: Vec<Warning> = warnings.into_iter().flatten().collect();
+    warnings.extend(startup_warnings(plan, starts, rounds));
+    warnings.extend(window_warnings(plan, starts, rounds));
+    warnings.extend(single_tick_warnings(plan, rounds));
+    warnings.extend(left_over_warnings(plan, rounds));
+    warnings.extend(exclusion_warnings(plan, rounds));
+    warnings
+}
+
+/// Returns warnings for programs whose cost per tick is unknown.
+fn startup_warnings(plan: &Plan, starts: &StartupCosts, rounds: &[ScenarioRounds]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (index, (scenario, rounds)) in plan.scenarios.iter().zip(rounds).enumerate() {
         let is_unknown = rounds.kept.iter().any(|round| round.cost.usage.cpu_ns.is_none());
@@ -35,11 +60,7 @@ pub(super) fn startup_warnings(
 }
 
 /// Returns warnings for programs whose cost was counted in a longer window than that of their ticks.
-pub(super) fn window_warnings(
-    plan: &Plan,
-    starts: &StartupCosts,
-    rounds: &[ScenarioRounds],
-) -> Vec<Warning> {
+fn window_warnings(plan: &Plan, starts: &StartupCosts, rounds: &[ScenarioRounds]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (index, (scenario, rounds)) in plan.scenarios.iter().zip(rounds).enumerate() {
         let costs = rounds.kept.iter().map(|round| &round.cost.usage);
@@ -61,7 +82,7 @@ pub(super) fn window_warnings(
 
 /// Returns warnings for subjects whose rounds have a single tick and no tick before it, so that their
 /// CPU time has no window.
-pub(super) fn single_tick_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
+fn single_tick_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (scenario, rounds) in plan.scenarios.iter().zip(rounds) {
         let is_single = scenario.round_ticks.min(scenario.ticks) == 1 && scenario.warmup_ticks == 0;
@@ -82,7 +103,7 @@ pub(super) fn single_tick_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Ve
 }
 
 /// Returns warnings for programs that leave processes running.
-pub(super) fn left_over_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
+fn left_over_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (scenario, rounds) in plan.scenarios.iter().zip(rounds) {
         if rounds.killed_processes > 0 {
@@ -96,7 +117,7 @@ pub(super) fn left_over_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<
 }
 
 /// Returns warnings for subjects with rounds during which a setting changed.
-pub(super) fn exclusion_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
+fn exclusion_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (Scenario { id, .. }, rounds) in plan.scenarios.iter().zip(rounds) {
         warnings.extend(exclusion_warning(id, &rounds.excluded));
@@ -105,28 +126,6 @@ pub(super) fn exclusion_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<
         warnings.extend(change_warning(id, &count, profiled.iter().flatten()));
     }
     warnings
-}
-
-/// Returns warnings about the trustworthiness of the results.
-pub(super) fn run_warnings(
-    host: &Host,
-    plan: &Plan,
-    suspended: Option<Duration>,
-    rounds: &[ScenarioRounds],
-) -> Vec<Warning> {
-    let pools = rounds.iter().filter_map(|r| r.pool.as_ref());
-    let builtin = plan.scenarios.iter().filter_map(|s| s.subject.as_builtin());
-    let is_scripted = { builtin }.any(|subject| subject.runtime_kind == RuntimeKind::Script);
-    let program = plan.scenarios.iter().find_map(|s| s.subject.program());
-    let warnings = [
-        suspended.filter(|length| !length.is_zero()).map(suspended_warning),
-        pools.map(Pool::rounds).max().map(dropped_rounds_warning),
-        is_scripted.then(scripted_warning),
-        program.filter(|_| plan.tuning.mlock).map(unlocked_program_warning),
-        tach::why_not_counter().map(|why| os_clock_warning(&why.to_string())),
-        host.quota_cpus.map(quota_warning),
-    ];
-    warnings.into_iter().flatten().collect()
 }
 
 /// Returns the warning about the one setting of a plan that programs do not inherit.

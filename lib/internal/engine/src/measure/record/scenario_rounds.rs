@@ -1,7 +1,7 @@
 //! The rounds of a scenario that a report keeps, and the pool of all of them.
 
 use files::histogram;
-use files::report::{self, Change, ExcludedRound, Summary};
+use files::report::{Change, ExcludedRound, Histogram, Summary};
 use files::summary::{InstanceRound, Pool, summarise};
 use jitterstat::stats::random::SplitMix64;
 
@@ -81,11 +81,9 @@ impl ScenarioRounds {
             *kept = round;
         }
     }
-}
 
-impl ScenarioRounds {
     /// Returns the summary and the histogram of all rounds, or `None` without a recorded tick.
-    pub(super) fn summary(&self, has_runtime: bool) -> Option<(Summary, report::Histogram)> {
+    pub(super) fn summary(&self, has_runtime: bool) -> Option<(Summary, Histogram)> {
         let parts: Vec<InstanceRound<'_>> = self.kept.iter().flat_map(instance_rounds).collect();
         let kept_summary = summarise(&parts, has_runtime);
         if let Some(pool) = &self.pool {
