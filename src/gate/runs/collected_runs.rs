@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use cli::terminal::progress::Progress;
 use engine::measure::child::{self, ProgramFault, RunFailure};
-use engine::measure::metric::{self, ProgramMetric, RunValues};
+use engine::measure::metric::{self, ProgramMetric};
 use engine::measure::pair_turns::{PairTurn, pair_turns};
 use engine::measure::round_settings::RoundSettings;
+use engine::measure::run_values::RunValues;
 use engine::measure::stop_delay::StopDelay;
 use engine::program::Program;
 use files::gate::verdict::{LeftOverProcesses, UnjudgedBench, UnjudgedReason};

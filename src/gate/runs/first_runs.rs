@@ -6,8 +6,8 @@ use std::time::Duration;
 use cli::exit::{Error, usage};
 use engine::measure::benches::{BenchOutputError, BenchRequest};
 use engine::measure::child::{ProgramFault, RunFailure};
-use engine::measure::metric::RunValues;
 use engine::measure::metric_spec;
+use engine::measure::run_values::RunValues;
 use engine::program::Program;
 use jitterstat::gate::{Side, Sides};
 

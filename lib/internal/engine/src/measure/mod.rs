@@ -31,6 +31,7 @@ pub mod record;
 pub mod round;
 pub mod round_error;
 pub mod round_settings;
+pub mod run_values;
 mod runtime_load;
 pub mod scratch;
 pub mod stop_delay;
