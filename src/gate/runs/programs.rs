@@ -8,7 +8,7 @@ use cli::exit::{self, Error, usage};
 use engine::measure::benches::{BenchRequest, RunLength};
 use engine::measure::child::{self, RunFailure, RunRequest, Series};
 use engine::measure::metric_spec::{self, MetricSpec};
-use engine::measure::run_values::{self, RunValues};
+use engine::measure::run_values::RunValues;
 use engine::program::Program;
 use engine::scenario::RoundLength;
 use files::gate::verdict::RunPlan;
@@ -146,7 +146,7 @@ impl Programs {
         }
         // The preparation takes a part of the remaining time.
         let request = RunRequest { limit: self.until_deadline(limit), ..request };
-        let values = run_values::run(program, &self.wanted, benches, request, stop)?;
+        let values = RunValues::measure(program, &self.wanted, benches, request, stop)?;
         Ok(CompletedRun { values, prepare_left_over })
     }
 

@@ -29,88 +29,46 @@ pub struct RunValues {
     pub(super) benches: Vec<BenchResult>,
 }
 
-/// Runs a program once and measures the metrics.
-///
-/// # Errors
-///
-/// Returns an error if the run fails or the program writes invalid metrics.
-pub fn run(
-    program: &Program,
-    specs: &[MetricSpec],
-    benches: Option<&BenchRequest>,
-    request: RunRequest,
-    stop: &AtomicBool,
-) -> Result<RunValues, RunFailure> {
-    // The counter would count it as the next program. An error is returned by the run.
-    let _ = supervisor::start();
-    let counter = specs.contains(&MetricSpec::Instructions).then(Instructions::for_next_program);
-    let BenchRun { run, benches } = match benches {
-        Some(benches) => run_benches(program, benches, request, stop)?,
-        None => BenchRun { run: child::run(program, request, stop)?, benches: Vec::new() },
-    };
-    let instructions = match counter {
-        None => Ok(0),
-        Some(Ok(counter)) => {
-            counter.count().map_err(|error| CountUnavailable::Unread(Arc::new(error)))
-        }
-        Some(Err(error)) => Err(CountUnavailable::Unavailable(error)),
-    };
-    let has_custom = specs.iter().any(|spec| matches!(spec, MetricSpec::Custom(..)));
-    let output = run.output_path();
-    // A missing file is not an error here. The missing metric is reported later.
-    let custom = match has_custom && output.exists() {
-        true => program_output::read_metrics(program, &output)?,
-        false => Vec::new(),
-    };
-    let mut shadowed: Vec<&str> = specs.iter().filter_map(MetricSpec::system_name).collect();
-    shadowed.retain(|name| program_output::declares_metric(&output, name));
-    Ok(RunValues { wall: run.wall, usage: run.usage, instructions, custom, shadowed, benches })
-}
-
-/// A run with its benchmarks.
-struct BenchRun {
-    run: CompletedRun,
-    benches: Vec<BenchResult>,
-}
-
-/// Runs benchmarks once.
-///
-/// # Errors
-///
-/// Returns an error, with its cause if it is known, if the run fails, its output is not that of the
-/// harness, or it has no benchmark.
-fn run_benches(
-    program: &Program,
-    benches: &BenchRequest,
-    request: RunRequest,
-    stop: &AtomicBool,
-) -> Result<BenchRun, RunFailure> {
-    fresh_pages::renew(program)
-        .map_err(|error| RunFailure::from_system(program, RunStep::Start, error))?;
-    let is_criterion = benches.format == BenchFormat::Criterion;
-    let server = is_criterion.then(CriterionServer::start).transpose();
-    let server = server.map_err(|error| RunFailure::from_system(program, RunStep::Start, error))?;
-    let run = child::run_benches(program, request, benches, server.as_ref(), stop);
-    let talk = server.map(CriterionServer::stop);
-    let find_cause = |written: &str| KnownCause::find(benches.format, program.words(), written);
-    let with_cause = |error| ProgramFault::Benches { error, cause: find_cause("") };
-    // A program whose connection was closed because of an error can fail for this reason.
-    if let (Err(RunFailure::Failed { .. }), Some(Err(error))) =
-        (&run, talk.as_ref().map(CriterionTalk::check))
-    {
-        return Err(RunFailure::new(program, with_cause(error)));
-    }
-    let run = run.map_err(|failure| failure.with_cause(find_cause))?;
-    let output = BenchOutput { directory: run.directory(), criterion_talk: talk.as_ref() };
-    let read = benches.read(&output).and_then(|read| match read.is_empty() {
-        true => Err(BenchOutputError::NoBench(benches.format)),
-        false => Ok(read),
-    });
-    let benches = read.map_err(|error| RunFailure::new(program, with_cause(error)))?;
-    Ok(BenchRun { run, benches })
-}
-
 impl RunValues {
+    /// Runs a program once and measures the metrics.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the run fails or the program writes invalid metrics.
+    pub fn measure(
+        program: &Program,
+        specs: &[MetricSpec],
+        benches: Option<&BenchRequest>,
+        request: RunRequest,
+        stop: &AtomicBool,
+    ) -> Result<Self, RunFailure> {
+        // The counter would count it as the next program. An error is returned by the run.
+        let _ = supervisor::start();
+        let counter =
+            specs.contains(&MetricSpec::Instructions).then(Instructions::for_next_program);
+        let BenchRun { run, benches } = match benches {
+            Some(benches) => run_benches(program, benches, request, stop)?,
+            None => BenchRun { run: child::run(program, request, stop)?, benches: Vec::new() },
+        };
+        let instructions = match counter {
+            None => Ok(0),
+            Some(Ok(counter)) => {
+                counter.count().map_err(|error| CountUnavailable::Unread(Arc::new(error)))
+            }
+            Some(Err(error)) => Err(CountUnavailable::Unavailable(error)),
+        };
+        let has_custom = specs.iter().any(|spec| matches!(spec, MetricSpec::Custom(..)));
+        let output = run.output_path();
+        // A missing file is not an error here. The missing metric is reported later.
+        let custom = match has_custom && output.exists() {
+            true => program_output::read_metrics(program, &output)?,
+            false => Vec::new(),
+        };
+        let mut shadowed: Vec<&str> = specs.iter().filter_map(MetricSpec::system_name).collect();
+        shadowed.retain(|name| program_output::declares_metric(&output, name));
+        Ok(Self { wall: run.wall, usage: run.usage, instructions, custom, shadowed, benches })
+    }
+
     /// Returns the number of processes that the program left running, and that were killed.
     pub fn killed_processes(&self) -> u64 {
         self.usage.killed_processes
@@ -170,4 +128,47 @@ impl RunValues {
             known: metric_names(),
         })
     }
+}
+
+/// A run with its benchmarks.
+struct BenchRun {
+    run: CompletedRun,
+    benches: Vec<BenchResult>,
+}
+
+/// Runs benchmarks once.
+///
+/// # Errors
+///
+/// Returns an error, with its cause if it is known, if the run fails, its output is not that of the
+/// harness, or it has no benchmark.
+fn run_benches(
+    program: &Program,
+    benches: &BenchRequest,
+    request: RunRequest,
+    stop: &AtomicBool,
+) -> Result<BenchRun, RunFailure> {
+    fresh_pages::renew(program)
+        .map_err(|error| RunFailure::from_system(program, RunStep::Start, error))?;
+    let is_criterion = benches.format == BenchFormat::Criterion;
+    let server = is_criterion.then(CriterionServer::start).transpose();
+    let server = server.map_err(|error| RunFailure::from_system(program, RunStep::Start, error))?;
+    let run = child::run_benches(program, request, benches, server.as_ref(), stop);
+    let talk = server.map(CriterionServer::stop);
+    let find_cause = |written: &str| KnownCause::find(benches.format, program.words(), written);
+    let with_cause = |error| ProgramFault::Benches { error, cause: find_cause("") };
+    // A program whose connection was closed because of an error can fail for this reason.
+    if let (Err(RunFailure::Failed { .. }), Some(Err(error))) =
+        (&run, talk.as_ref().map(CriterionTalk::check))
+    {
+        return Err(RunFailure::new(program, with_cause(error)));
+    }
+    let run = run.map_err(|failure| failure.with_cause(find_cause))?;
+    let output = BenchOutput { directory: run.directory(), criterion_talk: talk.as_ref() };
+    let read = benches.read(&output).and_then(|read| match read.is_empty() {
+        true => Err(BenchOutputError::NoBench(benches.format)),
+        false => Ok(read),
+    });
+    let benches = read.map_err(|error| RunFailure::new(program, with_cause(error)))?;
+    Ok(BenchRun { run, benches })
 }
