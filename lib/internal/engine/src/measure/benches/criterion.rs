@@ -10,13 +10,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::bench_harness::{BenchMillis, FilterSyntax, Flag, Harness, flag, option};
+use super::bench_samples::{BenchSamples, NumberSamples};
+use super::bench_selection::{Selection, escape_regex, possible_names};
 use super::command_words::executable_separator_place;
 use super::criterion_server::{CompletedBench, CriterionTalk};
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, effect};
-use super::{
-    BenchOutput, BenchOutputError, BenchSamples, CRITERION_NAME, NumberSamples, Selection,
-    escape_regex, possible_names, read_bounded,
-};
+use super::{BenchOutput, BenchOutputError, CRITERION_NAME, read_bounded};
 
 pub const HARNESS: Harness = Harness {
     name: "criterion",

@@ -7,10 +7,12 @@
 
 use jitterstat::series::Better;
 
+use super::BenchOutputError;
 use super::bench_harness::{BenchMillis, FilterSyntax, Flag, Harness, flag, option};
+use super::bench_samples::{BenchSamples, NumberSamples, join_name};
+use super::bench_selection::{Selection, possible_names};
 use super::command_words::executable_separator_place;
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, effect};
-use super::{BenchOutputError, BenchSamples, NumberSamples, Selection, join_name, possible_names};
 
 pub const HARNESS: Harness = Harness {
     name: "divan",

@@ -7,14 +7,12 @@ use std::collections::{BTreeSet, HashMap};
 use files::gate::verdict::UnjudgedReason;
 use jitterstat::series::Better;
 
+use super::BenchOutputError;
 use super::bench_harness::{BenchMillis, FilterSyntax, Flag, Harness, flag, option};
-use super::bench_samples::Unmeasured;
-use super::command_words::separator_place;
+use super::bench_samples::{BenchSamples, NumberSamples, Unmeasured, join_name};
+use super::bench_selection::{Selection, escape_regex};
+use super::command_words::{file_stem, has_flag, is_flag, is_separator, separator_place};
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_OUTPUT, effect};
-use super::{
-    BenchOutputError, BenchSamples, NumberSamples, Selection, escape_regex, file_stem, has_flag,
-    is_flag, is_separator, join_name,
-};
 
 pub const HARNESS: Harness = Harness {
     name: "go",

@@ -13,12 +13,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::bench_harness::{BenchMillis, FilterSyntax, Flag, Harness, option};
+use super::bench_samples::{BenchSamples, NumberSamples, Unmeasured};
+use super::bench_selection::{Selection, escape_regex, possible_names};
+use super::command_words::has_flag;
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_OUTPUT, OTHER_PLACE, effect};
 use super::lenient_json::replace_non_finite;
-use super::{
-    BenchFormat, BenchOutput, BenchOutputError, BenchRequest, BenchSamples, NumberSamples,
-    Selection, Unmeasured, escape_regex, has_flag, possible_names, read_if_exists,
-};
+use super::{BenchFormat, BenchOutput, BenchOutputError, BenchRequest, read_if_exists};
 
 pub const HARNESS: Harness = Harness {
     name: "google-benchmark",

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::BenchOutputError;
 use super::bench_harness::{FilterSyntax, Flag, Harness, option};
-use super::command_words::separator_place;
+use super::bench_samples::BenchSamples;
+use super::bench_selection::{Selection, strip_ordinal};
+use super::command_words::{file_stem, separator_place};
 use super::known_cause::{FlagEffect, OTHER_OUTPUT, effect};
-use super::{BenchOutputError, BenchSamples, Selection, file_stem, strip_ordinal};
 
 pub const HARNESS: Harness = Harness {
     name: "hyperfine",

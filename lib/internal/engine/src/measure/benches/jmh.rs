@@ -14,12 +14,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::bench_harness::{BenchMillis, FilterSyntax, Flag, Harness, option};
+use super::bench_samples::{BenchSamples, NumberSamples, Unmeasured, join_name};
+use super::bench_selection::{Selection, escape_regex, possible_names};
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_OUTPUT, OTHER_PLACE, effect};
 use super::lenient_json::replace_non_finite;
-use super::{
-    BenchOutput, BenchOutputError, BenchSamples, NumberSamples, Selection, Unmeasured,
-    escape_regex, join_name, possible_names, read_if_exists,
-};
+use super::{BenchOutput, BenchOutputError, read_if_exists};
 
 pub const HARNESS: Harness = Harness {
     name: "jmh",

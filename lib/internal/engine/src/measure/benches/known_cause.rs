@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::command_words::pytest_words;
-use super::{BenchFormat, has_flag};
+use super::BenchFormat;
+use super::command_words::{has_flag, pytest_words};
 
 /// A known cause of a run that gives no benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

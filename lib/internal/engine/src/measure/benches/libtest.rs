@@ -7,11 +7,12 @@ use anstream::adapter::strip_str;
 use files::gate::verdict::UnjudgedReason;
 use jitterstat::series::Better;
 
+use super::BenchOutputError;
 use super::bench_harness::{BenchMillis, FilterSyntax, Harness, flag};
-use super::bench_samples::Unmeasured;
+use super::bench_samples::{BenchSamples, NumberSamples, Unmeasured};
+use super::bench_selection::{Selection, possible_names};
 use super::command_words::executable_separator_place;
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_OUTPUT, effect};
-use super::{BenchOutputError, BenchSamples, NumberSamples, Selection, possible_names};
 
 pub const HARNESS: Harness = Harness {
     name: "libtest",

@@ -33,9 +33,7 @@ use std::time::Duration;
 use crate::machine::os;
 
 use bench_harness::{BenchMillis, Harness};
-use bench_samples::{BenchSamples, NumberSamples, join_name, summarize};
-use bench_selection::{Selection, escape_regex, possible_names, strip_ordinal};
-use command_words::{file_stem, has_flag, is_flag, is_separator};
+use bench_samples::summarize;
 
 pub use bench_output_error::BenchOutputError;
 pub use bench_request::BenchRequest;

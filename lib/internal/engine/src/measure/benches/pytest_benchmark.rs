@@ -13,12 +13,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::bench_harness::{FilterSyntax, Harness};
+use super::bench_samples::{BenchSamples, NumberSamples, Unmeasured};
+use super::bench_selection::Selection;
 use super::command_words::pytest_words;
 use super::known_cause::{FlagEffect, MEASURES_NOTHING, OTHER_PLACE, effect};
 use super::lenient_json::replace_non_finite;
 use super::{
-    BenchFormat, BenchOutput, BenchOutputError, BenchRequest, BenchSamples, NumberSamples,
-    RunLength, Selection, Unmeasured, read_bounded, read_if_exists,
+    BenchFormat, BenchOutput, BenchOutputError, BenchRequest, RunLength, read_bounded,
+    read_if_exists,
 };
 
 pub const HARNESS: Harness = Harness {
