@@ -18,8 +18,8 @@ pub const MAX_LOOPS: usize = 4_096;
 /// Number of loops whose memory is allocated and touched when they begin.
 const MAX_PREALLOCATED_LOOPS: usize = 64;
 
-/// Latest snapshot of a meter. It is kept as long as the meter may exist, so that no tick is counted
-/// twice.
+/// Latest snapshot of a meter. It is kept as long as the meter may exist, so that no tick is
+/// counted twice.
 #[derive(Debug)]
 struct MeterState {
     loop_id: LoopId,
@@ -36,8 +36,8 @@ pub struct PolledMeter<S> {
     pub source: S,
     pub loop_id: LoopId,
     pub snapshot: Snapshot,
-    /// Whether the meter has appeared since the previous poll. All its ticks are then counted; those
-    /// of other meters from their first poll on.
+    /// Whether the meter has appeared since the previous poll. All its ticks are then counted;
+    /// those of other meters from their first poll on.
     pub is_new: bool,
 }
 
@@ -66,8 +66,8 @@ impl<S: Ord> Accumulator<S> {
         }
     }
 
-    /// Records a poll of all meters, at the time of the clocks. Those in `unread` may exist and could
-    /// not be read. Any other meter that is missing has ended.
+    /// Records a poll of all meters, at the time of the clocks. Those in `unread` may exist and
+    /// could not be read. Any other meter that is missing has ended.
     pub fn record_poll(
         &mut self,
         clocks: &MeterClocks,

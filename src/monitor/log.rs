@@ -151,8 +151,8 @@ impl Log {
         self.retain_new_warnings(warnings)
     }
 
-    /// Removes the intervals of this host that were written first, beyond the maximum, and days that
-    /// are then empty. Returns warnings that were not given before.
+    /// Removes the intervals of this host that were written first, beyond the maximum, and days
+    /// that are then empty. Returns warnings that were not given before.
     pub fn remove_old_intervals(&mut self, now: SystemTime) -> Vec<String> {
         let Some(max_intervals) = self.max_intervals else {
             self.written.clear();
@@ -222,8 +222,8 @@ fn write_interval(
     file_io::write_new_files(directory, unused_stems(directory, stem), &files)
 }
 
-/// Returns the stem and, since several monitors may share a directory, the stem with numbers. Leaves
-/// out those that are in use.
+/// Returns the stem and, since several monitors may share a directory, the stem with numbers.
+/// Leaves out those that are in use.
 fn unused_stems(directory: &Path, stem: &str) -> impl Iterator<Item = String> {
     let name = move |n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") };
     let is_used = move |stem: &String| {

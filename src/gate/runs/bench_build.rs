@@ -1,9 +1,10 @@
 //! The executables of a benchmark, built by cargo from two versions of a package.
 //!
 //! The candidate is the tree of the current directory. The base is another directory, or a revision
-//! that git checks out next to the repository. The path of this checkout has the length of that of the
-//! repository, and so have the paths of the build products: a program can contain them, and a longer
-//! one would move its data. The same source thus gives the same program, except for these paths.
+//! that git checks out next to the repository. The path of this checkout has the length of that of
+//! the repository, and so have the paths of the build products: a program can contain them, and a
+//! longer one would move its data. The same source thus gives the same program, except for these
+//! paths.
 
 use std::fs::File;
 use std::io;
@@ -88,8 +89,8 @@ impl BenchBuild {
 
     /// Returns the programs, which exist after [`Self::build`].
     ///
-    /// Their paths have one length: the length of a command line shifts the stack of its program, and
-    /// with it the speed.
+    /// Their paths have one length: the length of a command line shifts the stack of its program,
+    /// and with it the speed.
     pub fn programs(&self) -> exit::Result<Sides<Program>> {
         let program = |side| {
             let path = self.executable(side).to_string_lossy().into_owned();
@@ -138,8 +139,8 @@ impl BenchBuild {
         let here = std::env::current_dir().map_err(BuildError::NoCurrentDirectory)?;
         let own_workspace = Workspace::read(&here)?;
         let own_target = own_workspace.target_directory.clone();
-        // From before the checkout, which must be newer than the products of other gates, until both
-        // executables are copied.
+        // From before the checkout, which must be newer than the products of other gates, until
+        // both executables are copied.
         let _lock = self.lock(&own_target)?;
         let tree = self.base_tree(&here)?;
         let base_workspace = Workspace::read(&tree)?;
@@ -211,8 +212,8 @@ impl BenchBuild {
         }
     }
 
-    /// Checks that the sides are not one package, unless the user wants that, and that the build of one
-    /// did not replace the other. Cargo also finds the package of a directory above, and its
+    /// Checks that the sides are not one package, unless the user wants that, and that the build of
+    /// one did not replace the other. Cargo also finds the package of a directory above, and its
     /// configuration can name one directory for the products of all trees.
     fn check_different(&self, base: &BuiltBench, candidate: &BuiltBench) -> Result<(), BuildError> {
         if canonical(&base.package) == canonical(&candidate.package) {
@@ -230,10 +231,10 @@ impl BenchBuild {
         }
     }
 
-    /// Checks that the sides are versions of one package, which can have been renamed or moved: cargo
-    /// finds a package above the directory, and builds its benchmark of the same name, if a tree has none
-    /// there. `is_named` is whether `--base` is the directory of the package, which the user wants to
-    /// compare if it is not that of a whole tree.
+    /// Checks that the sides are versions of one package, which can have been renamed or moved:
+    /// cargo finds a package above the directory, and builds its benchmark of the same name, if a
+    /// tree has none there. `is_named` is whether `--base` is the directory of the package, which
+    /// the user wants to compare if it is not that of a whole tree.
     fn check_same_package(
         &self,
         packages: Sides<PackageId>,
@@ -271,8 +272,8 @@ impl BenchBuild {
     /// Returns the directory for the build products of the base, unless cargo's own is right.
     ///
     /// Two trees must not share one: cargo regards a file as built if it is older than the product,
-    /// even if the product is that of the other tree. A checkout is newer than all earlier products,
-    /// since [`Self::lock`] keeps other gates from building.
+    /// even if the product is that of the other tree. A checkout is newer than all earlier
+    /// products, since [`Self::lock`] keeps other gates from building.
     fn base_target(
         &self,
         own_workspace: &Workspace,
@@ -293,9 +294,9 @@ impl BenchBuild {
         Some(if is_linked.is_ok() { link } else { kept })
     }
 
-    /// Returns the directory of a Criterion that a tree needs in place of its own old one. It has the
-    /// same path relative to both trees: the names of symbols depend on it, and the order of functions
-    /// on these.
+    /// Returns the directory of a Criterion that a tree needs in place of its own old one. It has
+    /// the same path relative to both trees: the names of symbols depend on it, and the order of
+    /// functions on these.
     fn old_criterion(
         &self,
         tree: &Path,

@@ -1,8 +1,10 @@
-//! Commands of cargo, and what it reports: the workspace of a tree, and the benchmark that it built.
+//! Commands of cargo, and what it reports: the workspace of a tree, and the benchmark that it
+//! built.
 //!
-//! Source that differs gives functions of other lengths, which would move all functions behind them.
-//! Where a loop begins in its cache line decides how fast it is, so functions without a change would
-//! become faster or slower. Therefore each function begins at a cache line ([`FUNCTION_ALIGNMENT`]).
+//! Source that differs gives functions of other lengths, which would move all functions behind
+//! them. Where a loop begins in its cache line decides how fast it is, so functions without a
+//! change would become faster or slower. Therefore each function begins at a cache line
+//! ([`FUNCTION_ALIGNMENT`]).
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -15,10 +17,11 @@ use serde::Deserialize;
 
 use super::target_flags::TargetFlags;
 
-/// Flag of rustc with which each function begins at a multiple of 64 bytes (2^6), the length of a cache
-/// line of x86-64 and most 64-bit ARM processors. Projects that compare builds of benchmarks set it for
-/// the reason that the module names: folo-rs/folo#420 and anza-xyz/wincode#440 on GitHub, where 32
-/// bytes were not enough; LLVM aligns its own benchmarks likewise (llvm/llvm-project#213938).
+/// Flag of rustc with which each function begins at a multiple of 64 bytes (2^6), the length of a
+/// cache line of x86-64 and most 64-bit ARM processors. Projects that compare builds of benchmarks
+/// set it for the reason that the module names: folo-rs/folo#420 and anza-xyz/wincode#440 on
+/// GitHub, where 32 bytes were not enough; LLVM aligns its own benchmarks likewise
+/// (llvm/llvm-project#213938).
 const FUNCTION_ALIGNMENT: &str = "-Cllvm-args=-align-all-functions=6";
 
 /// Reason why cargo has no result.
@@ -52,8 +55,9 @@ pub fn cargo_command(directory: &Path) -> Command {
     command
 }
 
-/// Adds [`FUNCTION_ALIGNMENT`] to the flags of rustc: to those of the variable that cargo uses, or else
-/// to `build.rustflags` of its configuration. `variable` returns a variable of the environment.
+/// Adds [`FUNCTION_ALIGNMENT`] to the flags of rustc: to those of the variable that cargo uses, or
+/// else to `build.rustflags` of its configuration. `variable` returns a variable of the
+/// environment.
 pub fn align_functions(command: &mut Command, variable: impl Fn(&str) -> Option<OsString>) {
     for (name, separator) in [("CARGO_ENCODED_RUSTFLAGS", "\u{1f}"), ("RUSTFLAGS", " ")] {
         if let Some(flags) = variable(name) {

@@ -48,8 +48,8 @@ pub struct Checkout {
 
 impl Checkout {
     /// Checks a revision of the repository in `here` out: next to the repository, so that
-    /// dependencies in `../other` and configurations in directories above are the same. If this is not
-    /// possible, the path is `other_path`.
+    /// dependencies in `../other` and configurations in directories above are the same. If this is
+    /// not possible, the path is `other_path`.
     pub fn new(here: &Path, revision: &str, other_path: &Path) -> Result<Self, CheckoutError> {
         let no_revision =
             |source| CheckoutError::NoRevision { revision: revision.to_owned(), source };
@@ -108,7 +108,8 @@ fn remove_worktree(repository: &Path, path: &Path) {
     let _ = git(repository).args(remove).arg(path).output();
 }
 
-/// Removes the worktrees of killed gates, also if only the entry or a part of the directory is left.
+/// Removes the worktrees of killed gates, also if only the entry or a part of the directory is
+/// left.
 fn remove_abandoned(repository: &Path) {
     let list = run_git(git(repository).args(["worktree", "list", "--porcelain"]));
     for entry in list.unwrap_or_default().split("\n\n") {

@@ -54,8 +54,8 @@ pub struct CollectedRuns {
     pub result: Result<(), PairFailure>,
 }
 
-/// A run that the deadline of a screen ended after several times the longest earlier time of its side.
-/// It may never have ended.
+/// A run that the deadline of a screen ended after several times the longest earlier time of its
+/// side. It may never have ended.
 #[derive(Clone, Copy, Debug)]
 pub struct HangingRun {
     pub side: Side,
@@ -71,8 +71,8 @@ impl CollectedRuns {
         late.map(|name| UnjudgedBench::new(name, UnjudgedReason::Late, None))
     }
 
-    /// Returns the reason why an outcome is doubtful, if it is: a run that hangs is in no value, and work
-    /// that a side leaves to processes is missing from its values.
+    /// Returns the reason why an outcome is doubtful, if it is: a run that hangs is in no value,
+    /// and work that a side leaves to processes is missing from its values.
     pub fn doubt(&self, outcome: Outcome) -> Option<Reason> {
         let has_less_work = self.left_over_by_pair.is_clearly_larger(doubtful_side(outcome));
         match outcome {
@@ -105,10 +105,11 @@ impl CollectedRuns {
 impl Programs {
     /// Runs pairs, each in random order, until `next_metrics` returns `None` for the runs so far.
     /// Otherwise it returns a flag for each metric: whether the next pair measures it. It is called
-    /// once for each number of complete pairs. `settings` are those with which all runs have to run.
+    /// once for each number of complete pairs. `settings` are those with which all runs have to
+    /// run.
     ///
-    /// Returns the values of all complete pairs, even if a run fails. The pair in which the deadline
-    /// comes is incomplete.
+    /// Returns the values of all complete pairs, even if a run fails. The pair in which the
+    /// deadline comes is incomplete.
     pub fn run_pairs(
         &self,
         first_runs: &FirstRuns,
@@ -210,8 +211,8 @@ impl Programs {
         runs
     }
 
-    /// Returns the programs for runs of the open metrics only, or of everything if the harness cannot
-    /// select them. A first run of each side, which is dropped, must have all of them.
+    /// Returns the programs for runs of the open metrics only, or of everything if the harness
+    /// cannot select them. A first run of each side, which is dropped, must have all of them.
     ///
     /// # Errors
     /// Returns an error if the user interrupts the first runs.
@@ -236,8 +237,8 @@ impl Programs {
         Ok(selected)
     }
 
-    /// Returns the programs with arguments that select the benchmarks of the open metrics. `None` if
-    /// the harness cannot select them, or a metric is of a whole run.
+    /// Returns the programs with arguments that select the benchmarks of the open metrics. `None`
+    /// if the harness cannot select them, or a metric is of a whole run.
     fn selected_programs(
         &self,
         metrics: &[ProgramMetric],

@@ -29,8 +29,8 @@ impl Programs {
     /// Runs each side before the first pair, to fill caches.
     ///
     /// # Errors
-    /// Returns an error if a run fails or is interrupted: there is nothing to judge then. Also returns
-    /// an error if a filter matches no benchmark.
+    /// Returns an error if a run fails or is interrupted: there is nothing to judge then. Also
+    /// returns an error if a filter matches no benchmark.
     pub fn warm_up(&self, stop: &AtomicBool) -> Result<FirstRuns, StopReason> {
         let first_runs =
             self.first_runs(stop).map_err(|failure| self.first_run_failure(failure))?;
@@ -50,8 +50,8 @@ impl Programs {
         }
     }
 
-    /// Checks that each filter matches a benchmark of a side. A filter next to others would otherwise
-    /// select nothing without a word.
+    /// Checks that each filter matches a benchmark of a side. A filter next to others would
+    /// otherwise select nothing without a word.
     fn check_filters(&self, first_runs: &FirstRuns, stop: &AtomicBool) -> Result<(), StopReason> {
         let Some(benches) = &self.benches else { return Ok(()) };
         for filter in metric_spec::bench_filters(&self.wanted) {

@@ -14,8 +14,8 @@ const DEFAULT_TOLERANCE: f64 = 0.05;
 /// Default tolerance of a tail percentile, as a share.
 const DEFAULT_TAIL_TOLERANCE: f64 = 0.20;
 
-/// Builds the rule of a metric with a tolerated rise, or with the default one. Without a floor of the
-/// user, benchmarks have none, because many take nanoseconds.
+/// Builds the rule of a metric with a tolerated rise, or with the default one. Without a floor of
+/// the user, benchmarks have none, because many take nanoseconds.
 pub fn metric_rule(
     metric: &ProgramMetric,
     tolerated: Option<f64>,

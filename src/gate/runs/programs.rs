@@ -50,11 +50,12 @@ pub(super) struct CompletedRun {
 }
 
 impl Programs {
-    /// Adds the flags for a run of this length to programs of benchmarks. `round` is the length of a
-    /// run, for programs that tick.
+    /// Adds the flags for a run of this length to programs of benchmarks. `round` is the length of
+    /// a run, for programs that tick.
     ///
     /// # Errors
-    /// Returns an error if the metrics specify several harnesses, or a filter that a command replaces.
+    /// Returns an error if the metrics specify several harnesses, or a filter that a command
+    /// replaces.
     pub fn new(
         sides: Sides<Program>,
         names: Sides<String>,
@@ -119,8 +120,8 @@ impl Programs {
         Ok(programs.try_for_each(Program::check_exists)?)
     }
 
-    /// Runs the program of a side once, after the command of `--prepare`. `benches` are the benchmarks
-    /// that its arguments select.
+    /// Runs the program of a side once, after the command of `--prepare`. `benches` are the
+    /// benchmarks that its arguments select.
     pub(super) fn run(
         &self,
         program: &Program,

@@ -32,8 +32,8 @@ impl Programs {
     ///
     /// # Errors
     /// Returns an error if a side lacks a metric, the sides report different metrics, a metric is
-    /// requested twice, no benchmark reports a number, the runs are too short to be judged, or nothing
-    /// remains to be judged.
+    /// requested twice, no benchmark reports a number, the runs are too short to be judged, or
+    /// nothing remains to be judged.
     pub fn resolve_metrics(&self, first_runs: &FirstRuns) -> exit::Result<ResolvedMetrics> {
         let base = self.resolve_side(Side::Base, &first_runs.last)?;
         let candidate = self.resolve_side(Side::Candidate, &first_runs.last)?;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use cli::file_io;
 
-/// Endings of an interval's files, in the order in which the files appear. The first file exists for
-/// every interval and claims its name; the last one completes it.
+/// Endings of an interval's files, in the order in which the files appear. The first file exists
+/// for every interval and claims its name; the last one completes it.
 pub const ENDINGS: [&str; 3] = ["intervals.csv", "breaches.json", "bins.csv"];
 /// Length of a date such as `2026-11-22`.
 pub const DAY_LEN: usize = 10;

@@ -120,8 +120,8 @@ fn names_by_day(log: &Path, host: &str) -> io::Result<Vec<(PathBuf, Vec<String>)
 
 /// Sorts what is sorted by date by the time at which it was written: by date, unless some dates are
 /// in the future. The clock has then gone back, and `written`, of this monitor, is the newest. In
-/// either case, what this monitor wrote last is the last. Returns the latest interval with a date in
-/// the future.
+/// either case, what this monitor wrote last is the last. Returns the latest interval with a date
+/// in the future.
 pub fn sort_by_writing<T>(
     logged: &mut [T],
     interval: impl Fn(&T) -> &LoggedInterval,

@@ -60,8 +60,8 @@ pub struct UnjudgedNumber {
     pub message: Option<String>,
 }
 
-/// Resolves the specified metrics by the values of the first run of a side. The other side is judged by
-/// the same percentiles, which its first run must have as well.
+/// Resolves the specified metrics by the values of the first run of a side. The other side is
+/// judged by the same percentiles, which its first run must have as well.
 ///
 /// # Errors
 ///
@@ -110,7 +110,8 @@ pub fn resolve_metrics(
     Ok(ResolvedRun { metrics, ..resolved })
 }
 
-/// Returns the names of the chosen numbers of all benchmarks of a run, whether or not they can be judged.
+/// Returns the names of the chosen numbers of all benchmarks of a run, whether or not they can be
+/// judged.
 pub fn bench_metric_names(specs: &[MetricSpec], run: &RunValues) -> Vec<String> {
     let mut names = Vec::new();
     for bench in &run.benches {
@@ -205,8 +206,8 @@ fn custom_metric(metric: &Metric, name: String, percentile: Option<f64>) -> Prog
 }
 
 impl ProgramMetric {
-    /// Returns the metric for both sides, given that of the base. The sides can write different numbers
-    /// of samples.
+    /// Returns the metric for both sides, given that of the base. The sides can write different
+    /// numbers of samples.
     #[must_use]
     pub fn with_base(&self, base: &Self) -> Self {
         let samples = Sides { base: base.samples.base, candidate: self.samples.candidate };

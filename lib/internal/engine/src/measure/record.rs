@@ -133,7 +133,8 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
                 rounds.killed_processes += round.cost.killed_processes;
                 rounds.excluded.push(excluded);
             }
-            // A round that was stopped in its warm-up has lost no tick, unlike others without ticks.
+            // A round that was stopped in its warm-up has lost no tick, unlike others without
+            // ticks.
             Ok(round) if round.stopped && !has_planned_ticks(&round) => {
                 self.rounds[scenario_index].complete = false;
             }
@@ -159,8 +160,8 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         }
     }
 
-    /// Builds the report. `settings` are those with which the rounds of each scenario were verified.
-    /// `partial` is set if the run was interrupted.
+    /// Builds the report. `settings` are those with which the rounds of each scenario were
+    /// verified. `partial` is set if the run was interrupted.
     fn finish(mut self, settings: &[Option<RoundSettings>], partial: bool) -> Report {
         for rounds in &mut self.rounds {
             rounds.kept.sort_by_key(|round| round.index);

@@ -3,14 +3,14 @@
 //! Another process of osjitter, the helper, runs the commands. If one of the two processes is gone
 //! while a change is in effect, the other one undoes it:
 //!
-//! - The helper undoes the change if the pipe to it closes, because osjitter has ended or was killed,
-//!   and if osjitter is stopped. It first completes a command that is running, so that no command is
-//!   cut off.
+//! - The helper undoes the change if the pipe to it closes, because osjitter has ended or was
+//!   killed, and if osjitter is stopped. It first completes a command that is running, so that no
+//!   command is cut off.
 //! - osjitter undoes the change if the helper is killed, or is stopped while osjitter is to end. It
 //!   first waits for a command of the helper that is still running.
 //!
-//! Processes that a command leaves in the background run until the change is undone. Then those that
-//! are still in the process group of the command are ended.
+//! Processes that a command leaves in the background run until the change is undone. Then those
+//! that are still in the process group of the command are ended.
 //!
 //! There is one proof with commands at a time on a machine: each of the two processes holds a lock,
 //! which ends with it.

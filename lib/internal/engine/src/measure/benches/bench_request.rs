@@ -29,8 +29,8 @@ pub struct BenchRequest {
 }
 
 impl BenchRequest {
-    /// Returns the command for a run of only these benchmarks, with the arguments that the command of
-    /// the user lacks; `None` if the harness cannot select them.
+    /// Returns the command for a run of only these benchmarks, with the arguments that the command
+    /// of the user lacks; `None` if the harness cannot select them.
     pub fn select(&self, command: &[String], names: &[&str]) -> Option<Vec<String>> {
         let selected = match (self.format.harness().select)(command, names)? {
             Selection::Filter(filters) => self.add_filtered(command, Some(filters)),
@@ -67,8 +67,8 @@ impl BenchRequest {
         }
     }
 
-    /// Returns the words of a command that the harness reads. What follows a separator belongs to the
-    /// program of the user.
+    /// Returns the words of a command that the harness reads. What follows a separator belongs to
+    /// the program of the user.
     fn own_words<'a>(&self, command: &'a [String]) -> &'a [String] {
         let (before, after) = command.split_at(self.argument_place(command));
         if after.first().is_some_and(|word| is_separator(word)) { before } else { command }
@@ -79,8 +79,8 @@ impl BenchRequest {
         (self.format.harness().own_filter)(self.own_words(command))
     }
 
-    /// Returns whether a filter matches one of the benchmarks that ran. `None` if only the harness can
-    /// say that, in a run with this filter alone.
+    /// Returns whether a filter matches one of the benchmarks that ran. `None` if only the harness
+    /// can say that, in a run with this filter alone.
     pub fn matches<'a>(
         &self,
         filter: &str,

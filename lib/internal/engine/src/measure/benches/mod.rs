@@ -129,8 +129,8 @@ impl BenchFormat {
         self.harness().example_number
     }
 
-    /// Returns how long a benchmark takes in a run, if neither its code nor the command sets a time.
-    /// `None` if that is not known.
+    /// Returns how long a benchmark takes in a run, if neither its code nor the command sets a
+    /// time. `None` if that is not known.
     pub fn bench_time(self, length: RunLength) -> Option<RangeInclusive<Duration>> {
         let BenchMillis { short, brief } = self.harness().bench_millis.as_ref()?;
         let millis = match length {
@@ -173,8 +173,8 @@ pub struct BenchOutput<'a> {
     pub criterion_talk: Option<&'a CriterionTalk>,
 }
 
-/// Parses the output of a run of a harness: its file, for Criterion a `sample.json`, or its standard
-/// output.
+/// Parses the output of a run of a harness: its file, for Criterion a `sample.json`, or its
+/// standard output.
 ///
 /// # Errors
 ///

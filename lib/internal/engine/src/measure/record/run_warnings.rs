@@ -59,7 +59,8 @@ fn startup_warnings(plan: &Plan, starts: &StartupCosts, rounds: &[ScenarioRounds
     warnings
 }
 
-/// Returns warnings for programs whose cost was counted in a longer window than that of their ticks.
+/// Returns warnings for programs whose cost was counted in a longer window than that of their
+/// ticks.
 fn window_warnings(plan: &Plan, starts: &StartupCosts, rounds: &[ScenarioRounds]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (index, (scenario, rounds)) in plan.scenarios.iter().zip(rounds).enumerate() {
@@ -80,8 +81,8 @@ fn window_warnings(plan: &Plan, starts: &StartupCosts, rounds: &[ScenarioRounds]
     warnings
 }
 
-/// Returns warnings for subjects whose rounds have a single tick and no tick before it, so that their
-/// CPU time has no window.
+/// Returns warnings for subjects whose rounds have a single tick and no tick before it, so that
+/// their CPU time has no window.
 fn single_tick_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (scenario, rounds) in plan.scenarios.iter().zip(rounds) {

@@ -1,5 +1,5 @@
-//! The lock of a proof with commands, of which there is one at a time on a machine. It ends with the
-//! process that holds it, even if that is killed.
+//! The lock of a proof with commands, of which there is one at a time on a machine. It ends with
+//! the process that holds it, even if that is killed.
 
 use std::io;
 
@@ -18,8 +18,8 @@ pub struct ProofLock {
 
 #[cfg(target_os = "linux")]
 impl ProofLock {
-    /// Acquires the lock of a part of a proof: a socket with an abstract name, of which there is one
-    /// in each network namespace.
+    /// Acquires the lock of a part of a proof: a socket with an abstract name, of which there is
+    /// one in each network namespace.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! The process that orders the changes: it starts the helper, and undoes a change in its place if the
-//! helper is gone.
+//! The process that orders the changes: it starts the helper, and undoes a change in its place if
+//! the helper is gone.
 
 use std::io::{self, BufReader, PipeReader, PipeWriter, Write};
 use std::os::unix::process::CommandExt;
