@@ -1,5 +1,9 @@
 //! The comparison of whole runs: is the candidate program worse than the base by its wall time or
 //! another metric?
+//!
+//! A comparison builds its programs if they are versions of a benchmark ([`bench_build`]), runs
+//! each side for the first time ([`first_runs`]), resolves the metrics that both have
+//! ([`resolved_metrics`]), and runs pairs ([`collected_runs`]) until a look decides ([`looks`]).
 
 mod bench_build;
 mod build_error;
@@ -166,8 +170,8 @@ impl RunComparison {
         Ok(self.cpu.map_or(Ok(()), tuning::bind)?)
     }
 
-    /// Describes how long the benchmarks will take, as far as this is known before they are built: how
-    /// many they are is not. `None` if the times of their harness are not known either.
+    /// Describes how long the benchmarks will take, as far as this is known before they are built:
+    /// how many they are is not. `None` if the times of their harness are not known either.
     fn expected_time(&self) -> Option<String> {
         if self.screen.is_some() {
             let limit = format_duration(screen::MAX_SCREEN_TIME.as_secs_f64());
