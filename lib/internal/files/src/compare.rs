@@ -204,7 +204,9 @@ fn find_control<'a>(
     period_ns: u64,
     load: Option<&String>,
 ) -> Option<&'a Subject> {
-    let is_control = |s: &&Subject| s.name == SLEEPING_CONTROL.name && s.summary.is_some();
+    let is_control = |s: &&Subject| {
+        s.name == SLEEPING_CONTROL.name && s.summary.is_some() && s.status.failure().is_none()
+    };
     let mut controls = report.subjects.iter().filter(is_control);
     controls.find(|s| (s.period_ns, s.load.as_ref()) == (period_ns, load))
 }

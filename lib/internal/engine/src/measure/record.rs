@@ -238,10 +238,12 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
     /// their samples.
     fn fitness(&self, subjects: &[Subject]) -> Option<Fitness> {
         let mut tally = Tally::default();
-        // Disturbances by a load of the plan are not caused by the machine.
-        let unloaded =
-            subjects.iter().zip(&self.rounds).filter(|(subject, _)| subject.load.is_none());
-        for (subject, rounds) in unloaded {
+        // Disturbances by a load of the plan are not caused by the machine, and a control that failed
+        // on the way did not watch all of it.
+        let is_judged =
+            |subject: &Subject| subject.load.is_none() && subject.status.failure().is_none();
+        let judged = subjects.iter().zip(&self.rounds).filter(|(subject, _)| is_judged(subject));
+        for (subject, rounds) in judged {
             let instances = rounds.kept.iter().flat_map(|r| &r.instances);
             for (entry, instance) in subject.rounds.iter().zip(instances) {
                 tally.add(&subject.name, subject.period_ns, entry, &instance.samples.lateness_ns);

@@ -371,6 +371,12 @@ fn control_reveals_slower_machine() {
         (Finding::NoDifferenceShown, 40, 40),
         "{relative:?}"
     );
+    // A control that failed on the way is none.
+    slower.level = 0.0;
+    let mut failed = run(&mut slower, "now", 40, &[(SLEEPING_CONTROL.name, 20e3), ("it", 28e3)]);
+    failed.subjects[0].status = report::Status::Failed { reason: "it ended".to_owned() };
+    let compared_failed = compare(chosen(&before, "it"), chosen(&failed, "it")).unwrap();
+    assert!(percentile(&compared_failed, "p50").beside_control.is_none());
     let controls =
         compare(chosen(&before, SLEEPING_CONTROL.name), chosen(&after, SLEEPING_CONTROL.name))
             .unwrap();
