@@ -339,7 +339,7 @@ impl Search {
                 progress.stop_for_time(&probes);
                 continue;
             };
-            plan.check_memory()?;
+            plan.check_memory("a shorter --max-time or fewer subjects")?;
             let mut observer = SearchObserver {
                 progress: Progress::new(plan.rounds(), quiet),
                 deadline: step_start + remaining,

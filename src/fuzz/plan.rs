@@ -13,7 +13,7 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let arguments = PlanArgs { run, ..PlanArgs::default() };
     let plan = costs.measure("read", || arguments.to_plan(&parse("plan", &text(bytes)?)?))?;
     let _ = costs.measure("expected", || {
-        (plan.expected_duration(), plan.rounds(), plan.check_memory().is_ok())
+        (plan.expected_duration(), plan.rounds(), plan.check_memory("less").is_ok())
     });
     let toml = costs.measure("toml", || to_toml(&plan));
     let again = parse("plan", &toml).and_then(|file| PlanArgs::default().to_plan(&file));

@@ -163,7 +163,7 @@ fn plan_subject(args: &GateArgs) -> exit::Result<LimitedSubject> {
         scenarios: vec![build_scenario(rounds, subject, period, args.ticks.map(Length::Ticks))?],
         why: None,
     };
-    plan.check_memory()?;
+    plan.check_memory("fewer --ticks")?;
     Ok(LimitedSubject::Planned(Box::new(plan)))
 }
 

@@ -71,7 +71,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let destination = Destination::from_flags(args.out.as_deref(), args.force);
     OutputDirectory::check_inputs(destination, RESULT_FILES, args.plan.as_deref())?;
     OutputDirectory::check(destination, RESULT_FILES)?;
-    plan.check_memory()?;
+    plan.check_memory("fewer --ticks or fewer subjects, or --no-samples")?;
     tuning::check_cpus(&plan.concurrent_cpus()?)?;
     let host = host::capture();
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();

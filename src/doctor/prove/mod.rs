@@ -78,7 +78,7 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     let seed = args.seed.unwrap_or_else(scenario::draw_seed);
     let plan =
         Plan { seed, scenarios, tuning: tuning::Settings::default(), samples: true, why: None };
-    plan.check_memory()?;
+    plan.check_memory("a shorter --max-time or fewer subjects")?;
     let mut loads = Loads::start(&plan.scenarios)?;
     let time = plan.expected_duration() + switch_time * u32::try_from(rounds).unwrap_or(u32::MAX);
     let note = format!(

@@ -96,12 +96,12 @@ impl Plan {
         rounds.fold(0, u64::saturating_add)
     }
 
-    /// Checks that the samples fit into memory.
+    /// Checks that the samples fit into memory. `remedy` says which flags of the command need less.
     ///
     /// # Errors
     ///
     /// Returns an error if the samples need more memory than is available.
-    pub fn check_memory(&self) -> exit::Result<()> {
+    pub fn check_memory(&self, remedy: &str) -> exit::Result<()> {
         let needed = self.kept_ticks().and_then(|ticks| ticks.checked_mul(BYTES_PER_TICK));
         let available = os::available_memory();
         let format_gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
@@ -109,7 +109,7 @@ impl Plan {
             (Some(needed), Some(available)) if needed <= available => Ok(()),
             (Some(needed), None) if isize::try_from(needed).is_ok() => Ok(()),
             _ => Err(usage!(
-                "the samples need {}, and {} is available; give fewer --ticks or fewer subjects, or --no-samples",
+                "the samples need {}, and {} is available; give {remedy}",
                 needed.map_or("more memory than there can be".into(), format_gib),
                 available.map_or("an unknown amount".into(), format_gib),
             )),
