@@ -90,7 +90,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
         args.runs.check_absence()?;
         args.runs.note_table_flags();
         if args.unit.is_some() {
-            return Err(Error::usage("--unit goes with the report of a run"));
+            return Err(Error::usage(interop::NEEDLESS_UNIT));
         }
         if *schema != bench::SCHEMA {
             check_no_reference(args)?;
@@ -123,7 +123,7 @@ fn render_fleet(args: &ReportArgs) -> Result<Rendering> {
     }
     check_no_reference(args)?;
     if args.unit.is_some() {
-        return Err(Error::usage(interop::UNIT_OF_BINS));
+        return Err(Error::usage(interop::NEEDLESS_UNIT));
     }
     let runs = Runs::new(vec![Fleet::read(&args.files)?.report()?], args.format, &args.runs)?;
     runs.check_completeness(args.format, args.force)?;

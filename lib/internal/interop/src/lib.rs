@@ -81,9 +81,9 @@ pub const OMISSION_WARNINGS: [&str; 5] = [
     fleet::MISSING_BINS_WARNING,
 ];
 
-/// The error of a unit for bins.
-pub const UNIT_OF_BINS: &str =
-    "--unit goes with an HdrHistogram log or cyclictest's text; bins are in nanoseconds";
+/// The error of a unit for a file of osjitter.
+pub const NEEDLESS_UNIT: &str = "--unit goes with a file of another tool that does not state its \
+    unit, such as an HdrHistogram log; those of osjitter are in nanoseconds";
 
 /// Returns the first warning of a report that its numbers do not cover all that its source measured
 /// or was to measure.
@@ -98,7 +98,7 @@ pub fn omission(report: &Report) -> Option<&Warning> {
 pub fn read_in_unit(file: &Path, unit: Option<Unit>) -> exit::Result<Report> {
     if fleet::is_bins_path(file) {
         if unit.is_some() {
-            return Err(exit::Error::usage(UNIT_OF_BINS).context(file.display()));
+            return Err(exit::Error::usage(NEEDLESS_UNIT).context(file.display()));
         }
         return Ok(fleet::Fleet::read(&[file])?.report()?);
     }
