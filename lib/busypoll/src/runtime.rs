@@ -332,7 +332,8 @@ impl Runtime {
             std::thread::yield_now();
         }
         let _ = self.block_on(async {
-            let drained = time::timeout(limit, poll_fn(|cx| executor.poll_drained(cx)));
+            let rest = limit.saturating_sub(start.elapsed());
+            let drained = time::timeout(rest, poll_fn(|cx| executor.poll_drained(cx)));
             let ready = executor.run_queue.task_count() as u64;
             let last = executor.run_queue.taken_count() + ready;
             // A turn polls a limited number of tasks.
