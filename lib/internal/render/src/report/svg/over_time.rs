@@ -195,7 +195,7 @@ fn overview_note(
     let others: Vec<&str> = others.map(|drawable| drawable.name.as_str()).collect();
     if !others.is_empty() {
         note += &format!(
-            " Left out: {}; `osjitter report FILE --format svg` draws each.",
+            " Left out: {}; `osjitter report FILE --format svg --out DIR` draws each.",
             list_names(&others)
         );
     }
