@@ -17,6 +17,7 @@ use crate::bench::dispatch::file::DispatchReport;
 use crate::bench::file::BenchFile;
 pub use crate::bench::file::SCHEMA;
 use crate::bench::timeout::file::TimeoutReport;
+use crate::settings::is_from_file;
 use render::formats::{Format, Rendering};
 
 #[derive(Debug, Subcommand)]
@@ -48,7 +49,8 @@ pub fn render(text: &str, format: Format, reference: bool) -> exit::Result<Rende
     }
     let head: Head = serde_json::from_str(text).map_err(|e| usage!("not a report: {e}"))?;
     let has_name = |name: Option<&str>| head.bench.is_some() && head.bench.as_deref() == name;
-    if reference && !has_name(TimeoutReport::BENCH) {
+    let is_typed = reference && !is_from_file("--reference");
+    if is_typed && !has_name(TimeoutReport::BENCH) {
         return Err(usage!("--reference goes with the file of osjitter bench timeout"));
     }
     if has_name(ClockReport::BENCH) {
@@ -57,7 +59,7 @@ pub fn render(text: &str, format: Format, reference: bool) -> exit::Result<Rende
         render_file::<DispatchReport>(text, format)
     } else if has_name(TimeoutReport::BENCH) {
         let report = TimeoutReport::from_json(text).map_err(|e| usage!("{e}"))?;
-        if reference {
+        if is_typed {
             timeout::check_reference(&report, format)?;
         }
         report.render(format, reference)

@@ -17,6 +17,7 @@ use interop::unit::Unit;
 use jitterstat::gate::Sides;
 
 use crate::gate::text::formats::FORMATS;
+use crate::settings::is_from_file;
 use crate::written_limit::{KnownNames, LimitError, LimitFlaw, WrittenLimit, parse_stall};
 use render::formats::{Format, parser};
 
@@ -319,7 +320,7 @@ pub struct RoundArgs {
 impl RoundArgs {
     /// Returns the length of a program's rounds, by the same rule as for subjects.
     pub fn program_round_length(&self, period: Duration) -> exit::Result<RoundLength> {
-        if self.runtime.is_some() {
+        if self.runtime.is_some() && !is_from_file("--runtime") {
             return Err(Error::usage(
                 "--runtime is for tokio subjects; a command chooses its runtime",
             ));

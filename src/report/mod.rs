@@ -30,6 +30,7 @@ use crate::gate::text::RenderedVerdict;
 use crate::monitor::breaches::{self, Breaches};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
+use crate::settings::is_from_file;
 use crate::{compare, find, gate, table_colors};
 use render::formats::{Format, Rendering, make};
 
@@ -109,7 +110,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
 }
 
 fn check_no_reference(args: &ReportArgs) -> Result<()> {
-    if args.reference {
+    if args.reference && !is_from_file("--reference") {
         return Err(Error::usage("--reference goes with the file of osjitter bench timeout"));
     }
     Ok(())

@@ -18,6 +18,8 @@ use render::report::label::late_failure_notes;
 use render::report::table::{TableArgs, early_end_note};
 use render::report::{bars, html, markdown, perfetto, svg, table};
 
+use crate::settings::is_from_file;
+
 /// Options that apply to some of the formats.
 #[derive(Clone, Debug, Args)]
 pub struct RunOptions {
@@ -70,14 +72,15 @@ const FORMAT_FLAGS: [FormatFlag; 6] = [
 ];
 
 impl RunOptions {
+    /// Returns the flags of the command line. Those of a project are defaults, for which not every
+    /// format has a use.
     fn given_flags(&self) -> impl Iterator<Item = &'static FormatFlag> {
-        FORMAT_FLAGS.iter().filter(|(_, is_given, _)| is_given(self))
+        FORMAT_FLAGS.iter().filter(|(flag, is_given, _)| is_given(self) && !is_from_file(flag))
     }
 
-    /// Names the given flags of the table of a run on standard error, where there is none. They may
-    /// be preferences of a project, so they are no error.
+    /// Names the given flags of the table of a run on standard error, for an output without it.
     pub fn note_table_flags(&self) {
-        self.table.note_flags(self.histogram, self.quiet);
+        self.table.note_flags(self.histogram, self.quiet, is_from_file);
     }
 
     /// Checks that every given flag applies to a format of reports of runs.

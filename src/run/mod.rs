@@ -45,6 +45,7 @@ use crate::run::live_terminal::LiveView;
 use crate::run::plan_args::{PlanArgs, ScenarioKeys};
 use crate::run::round_stream::RoundStream;
 use crate::run::settling::{MIN_ROUNDS, Settling};
+use crate::settings::is_from_file;
 use crate::viewer::Viewer;
 use crate::{previous_runs, table_colors};
 use render::document::terminal::prose_width;
@@ -59,7 +60,7 @@ const FLIGHT: &str = "flight.json";
 /// Measures a plan and reports the result.
 pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     if args.format != Format::Table {
-        args.table.note_flags(args.histogram, args.quiet);
+        args.table.note_flags(args.histogram, args.quiet, is_from_file);
     }
     let (plan, length) = read_plan(args)?;
     if args.print_plan {

@@ -14,7 +14,8 @@ mod ownership;
 
 use std::cmp::Reverse;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use clap::{Arg, ArgMatches, Command};
 use cli::exit::{self, ExitStatus};
@@ -41,6 +42,16 @@ pub struct SettingsArgs {
     /// Print the settings of this command and their sources, then exit
     #[arg(long, global = true)]
     pub print_config: bool,
+}
+
+/// The keys of the settings that this process uses.
+static USED_KEYS: OnceLock<Vec<String>> = OnceLock::new();
+
+/// Returns whether a flag such as `--histogram` comes from the file. A default of a project is no
+/// mistake if a format or a kind of file has no use for it.
+pub fn is_from_file(flag: &str) -> bool {
+    let key = flag.trim_start_matches('-');
+    USED_KEYS.get().is_some_and(|keys| keys.iter().any(|used| used == key))
 }
 
 /// The request of a command line.
@@ -90,9 +101,13 @@ pub fn read(command: &Command, words: Vec<OsString>, plan_keys: &[&str]) -> exit
         return SettingsListing::new(&selected, &sources).print().map(Request::PrintConfig);
     }
     let complete = complete.unwrap_or_else(|error| exit_with(&error));
-    if let Some(path) = &path {
+    let used = settings.iter().filter(|setting| setting.ignored.is_none());
+    let keys = USED_KEYS.get_or_init(|| used.map(|setting| setting.key.clone()).collect());
+    if let Some(path) = path.filter(|_| !keys.is_empty()) {
         let quiet = innermost(&complete).try_get_one::<bool>("quiet");
-        announce_settings(path, &settings, matches!(quiet, Ok(Some(true))));
+        let (file, list) = (display_path(&path), keys.join(", "));
+        let message = format!("using {file}: {list} (disable with --no-config)");
+        terminal::note(matches!(quiet, Ok(Some(true))), &message);
     }
     Ok(Request::Command(Box::new(complete)))
 }
@@ -137,13 +152,4 @@ fn ignore_reason(
     let typed: Vec<&Arg> = command.get_arguments().filter(|arg| line.has(arg)).collect();
     let excluded = typed.iter().find(|other| are_exclusive(command, arg, other));
     excluded.map(|other| IgnoreReason::ExcludedBy { flag: display_name(other) })
-}
-
-fn announce_settings(file: &Path, settings: &[Setting], quiet: bool) {
-    let used = settings.iter().filter(|setting| setting.ignored.is_none());
-    let keys: Vec<&str> = used.map(|setting| setting.key.as_str()).collect();
-    if !keys.is_empty() {
-        let (file, keys) = (display_path(file), keys.join(", "));
-        terminal::note(quiet, &format!("using {file}: {keys} (disable with --no-config)"));
-    }
 }

@@ -233,7 +233,6 @@ fn options_of_other_formats_are_rejected() {
     }
 }
 
-/// These flags may be preferences in the settings of a project.
 #[test]
 fn unused_table_flags_are_noted() {
     for (file, format) in [(FIXTURE, "html"), ("tests/fixtures/verdict.json", "table")] {

@@ -135,6 +135,36 @@ fn excluded_settings_are_ignored() {
 }
 
 #[test]
+fn unused_defaults_are_no_mistakes() {
+    let settings = "[report]\nhistogram = true\nsort = \"cpu\"\nsamples = true\nhost = \"web-17\"\n\
+                    reference = true\n\n[gate]\nruntime = \"multi-thread\"\n";
+    let project = Project::new(settings);
+    let report = |file: &str, flags: &str| {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
+        project.run(&format!("report {directory}/{file} {flags}")).exits(0)
+    };
+    let keys = "histogram, sort, samples, host, reference";
+    let used = format!("using osjitter.toml: {keys} (disable with --no-config)\n");
+    for (file, format) in [
+        ("report.json", "table"),
+        ("report.json", "html"),
+        ("verdict.json", "table"),
+        ("timeout.json", "json"),
+    ] {
+        assert_eq!(report(file, &format!("--format {format}")).stderr, used, "{file} {format}");
+    }
+    let [default, flag] = ["--format csv", "--format csv --samples --no-config"]
+        .map(|flags| report("report.json", flags).stdout);
+    assert_eq!(default, flag, "the format has a use for it");
+    // A command chooses its runtime.
+    let gate = "gate --base-cmd no-such-file --candidate-cmd no-such-file";
+    let missing = project.run(gate).exits(2);
+    assert!(!missing.stderr.contains("--runtime"), "{}", missing.stderr);
+    let refused = project.run(&format!("{gate} --runtime multi-thread")).exits(2);
+    assert!(refused.stderr.contains("--runtime is for"), "{}", refused.stderr);
+}
+
+#[test]
 fn required_flags_come_from_file() {
     // The flag that --detect requires is a setting: the gate fails only when it reads that file.
     let project = Project::new("[gate]\ncalibration = \"none.json\"\n");

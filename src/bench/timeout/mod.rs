@@ -39,6 +39,7 @@ use crate::bench::timeout::counts_program::{CountsError, CountsProgram};
 use crate::bench::timeout::file::{
     Counts, MeasuredVariant, MeasuredWorkload, Settings, TimeoutReport,
 };
+use crate::settings::is_from_file;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -153,7 +154,8 @@ pub fn run(args: &BenchTimeoutArgs) -> exit::Result<ExitStatus> {
     let schedule = args.schedule()?;
     let jobs = || schedule.groups.iter().flatten().map(|case| &case.job);
     let has_reference = |job: &Job| reference::is_reference_workload(&job.workload.to_string());
-    if args.reference && !jobs().any(has_reference) {
+    let is_typed = args.reference && !is_from_file("--reference");
+    if is_typed && !jobs().any(has_reference) {
         let name = reference::REFERENCE_WORKLOAD;
         return Err(usage!("--reference needs the workload {name}: add --workload {name}"));
     }

@@ -52,6 +52,7 @@ use crate::gate::pair_test::{DEFAULT_MAX_PAIRS, looks_of_runs, looks_within};
 use crate::gate::pairs::now;
 use crate::gate::running_gate::RunningGate;
 use crate::gate::screen::{self, MAX_SCREEN_PAIRS, Screen, warn_of_few_pairs};
+use crate::settings::is_from_file;
 
 use bench_build::BenchBuild;
 use collected_runs::HangingRun;
@@ -338,7 +339,8 @@ impl RunComparison {
     /// Notes that the floor of the user, which is a time, applies to no metric.
     fn note_unused_floor(&self, rules: &[MetricRule], quiet: bool) {
         let is_used = self.is_floor_shared || rules.iter().any(|rule| rule.floor > 0.0);
-        if !is_used && self.floor.is_some_and(|floor| !floor.is_zero()) {
+        let is_given = self.floor.is_some_and(|floor| !floor.is_zero());
+        if is_given && !is_used && !is_from_file("--floor") {
             let reason = "it applies to times in ns, us, ms or s, and no judged metric is one";
             terminal::note(quiet, &format!("--floor has no effect: {reason}"));
         }

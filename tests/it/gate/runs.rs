@@ -219,6 +219,12 @@ fn floors_have_the_unit_of_times() {
         let says = "--floor has no effect: it applies to times in ns, us, ms or s";
         assert_eq!(gate.ran.stderr.contains(says), is_noted, "{}", gate.ran.stderr);
     }
+    // A default of a project applies to the metrics that are times.
+    let settings = sides.path("osjitter.toml");
+    std::fs::write(&settings, "[gate]\nfloor = \"1ns\"\n").unwrap();
+    let config = ["--config", settings.to_str().unwrap()];
+    let gate = sides.gate(&[&metrics[..], &config].concat()).exits(0);
+    assert!(!gate.ran.stderr.contains("--floor has no effect"), "{}", gate.ran.stderr);
 }
 
 #[test]

@@ -37,15 +37,16 @@ pub struct TableArgs {
 }
 
 impl TableArgs {
-    /// Names the given flags on standard error, for an output without the table of a run.
-    pub fn note_flags(&self, histogram: bool, quiet: bool) {
+    /// Names the given flags on standard error, for an output without the table of a run. Those
+    /// that `is_default` accepts are not named.
+    pub fn note_flags(&self, histogram: bool, quiet: bool, is_default: fn(&str) -> bool) {
         for (flag, is_given) in [
             ("--histogram", histogram),
             ("--sort", self.sort.is_some()),
             ("--percentiles", !self.percentiles.is_empty()),
             ("--columns", !self.columns.is_empty()),
         ] {
-            if is_given {
+            if is_given && !is_default(flag) {
                 let message = format!("{flag} has no effect: it goes with the table of a run");
                 note(quiet, &message);
             }
