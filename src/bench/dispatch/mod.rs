@@ -61,7 +61,7 @@ pub struct BenchDispatchArgs {
     #[arg(long, value_name = "N", value_parser = units::parse_seed)]
     seed: Option<u64>,
     /// List the operations and which runtimes lack them, without measuring
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["out", "format"])]
     list: bool,
     #[command(flatten)]
     output: OutputArgs,

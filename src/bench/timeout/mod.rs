@@ -95,7 +95,7 @@ pub struct BenchTimeoutArgs {
     #[arg(long, help_heading = "Output")]
     reference: bool,
     /// List the variants, clocks, workloads and impossible combinations, without measuring
-    #[arg(long, help_heading = "Cases")]
+    #[arg(long, conflicts_with_all = ["out", "format", "reference"], help_heading = "Cases")]
     list: bool,
     #[command(flatten, next_help_heading = "Output")]
     output: OutputArgs,
@@ -136,14 +136,21 @@ impl BenchTimeoutArgs {
 /// # Errors
 /// Returns an error if the format has no place for them, or the report lacks their workload.
 pub fn check_reference(report: &TimeoutReport, format: Format) -> exit::Result<()> {
-    if matches!(format, Format::Json | Format::Svg) {
-        return Err(usage!("--reference goes with --format table, markdown or html"));
-    }
+    check_reference_format(format)?;
     if !report.workloads.iter().any(|w| reference::is_reference_workload(&w.name)) {
         let name = reference::REFERENCE_WORKLOAD;
         return Err(usage!("--reference needs the workload {name}, which the file does not have"));
     }
     Ok(())
+}
+
+fn check_reference_format(format: Format) -> exit::Result<()> {
+    match format {
+        Format::Json | Format::Svg => {
+            Err(usage!("--reference goes with --format table, markdown or html"))
+        }
+        _ => Ok(()),
+    }
 }
 
 pub fn run(args: &BenchTimeoutArgs) -> exit::Result<ExitStatus> {
@@ -154,10 +161,12 @@ pub fn run(args: &BenchTimeoutArgs) -> exit::Result<ExitStatus> {
     let schedule = args.schedule()?;
     let jobs = || schedule.groups.iter().flatten().map(|case| &case.job);
     let has_reference = |job: &Job| reference::is_reference_workload(&job.workload.to_string());
-    let is_typed = args.reference && !is_from_file("--reference");
-    if is_typed && !jobs().any(has_reference) {
-        let name = reference::REFERENCE_WORKLOAD;
-        return Err(usage!("--reference needs the workload {name}: add --workload {name}"));
+    if args.reference && !is_from_file("--reference") {
+        check_reference_format(args.output.format)?;
+        if !jobs().any(has_reference) {
+            let name = reference::REFERENCE_WORKLOAD;
+            return Err(usage!("--reference needs the workload {name}: add --workload {name}"));
+        }
     }
     let (workloads, variants) = (schedule.groups.len(), schedule.groups[0].len());
     let summary = format!(

@@ -106,6 +106,8 @@ fn invalid_arguments_exit_with_2() {
             (&["--round-time", "-1ms"], "negative"),
             (&["--rounds", "10000", "--round-time", "10s"], "hours"),
             (&["--format", "png"], "markdown"),
+            (&["--list", "--format", "json"], "cannot be used with"),
+            (&["--list", "--out", "x"], "cannot be used with"),
             (&["--out", "/dev/null/there"], "cannot write"),
         ],
     );
