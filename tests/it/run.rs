@@ -241,11 +241,11 @@ fn failed_subject_does_not_affect_others() {
     );
     insta::assert_snapshot!(ran.stdout.split("\n\n").nth(1).unwrap(), @r"
     Lateness and CPU time per tick; period 500us, current-thread
-    subject         p50       p90      p99  p99.9      max  missed       CPU
-    scripted    15.0 us  *16.3 us  1.01 ms      -  1.01 ms  6.00 %   9.00 us
-    scripted-b  14.0 us   1.20 ms  1.20 ms      -  1.20 ms  25.0 %  *4.00 us
-    scripted-c     5 ns      5 ns        -      -     5 ns       0         -
-    * lowest p90 and lowest CPU time
+    subject         p50      p90       p99  p99.9      max  missed       CPU
+    scripted    15.0 us  16.3 us  *1.01 ms      -  1.01 ms  6.00 %   9.00 us
+    scripted-b  14.0 us  1.20 ms   1.20 ms      -  1.20 ms  25.0 %  *4.00 us
+    scripted-c     5 ns     5 ns         -      -     5 ns       0         -
+    * lowest p99 and lowest CPU time
     scripted-c@500us/current-thread: failed after its first rounds: no timer left
     ");
 }

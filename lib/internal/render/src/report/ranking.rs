@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use files::compare::{Conclusion, PairDifference, ReportEvidence};
-use files::report::Report;
+use files::report::{Report, Subject};
 use jitterstat::gate::Sides;
 use jitterstat::stats::Interval;
 
@@ -13,13 +13,12 @@ use crate::report::cost::per_tick_ci95;
 use crate::report::label::concurrent_cpus;
 use crate::report::tradeoff::{self, Point, keeps_up};
 use crate::report::trust::Trust;
-use files::entry::summaries;
 use files::quantity::is_gaps;
 
 /// The percentiles by which a report can rank, in order of preference.
 const PERCENTILES: [&str; 3] = ["p99", "p90", "p50"];
 
-/// The percentile of reports that have none of [`PERCENTILES`] for all subjects.
+/// The percentile of reports that have none of [`PERCENTILES`] for all counted subjects.
 const FALLBACK: &str = "p50";
 
 /// The conditions that competing subjects have in common.
@@ -107,7 +106,7 @@ impl<'a> Ranking<'a> {
     ///
     /// If there is no such subject, the report ranks by the highest percentile at which at least
     /// some are clearly higher than the best, or else by the highest one. All measured subjects
-    /// have the percentile, and the machine is trusted at it.
+    /// that did not fail have the percentile, and the machine is trusted at it.
     pub fn new(report: &'a Report) -> Self {
         let conditions = find_conditions(report);
         let mut ranking = Self {
@@ -357,8 +356,14 @@ impl Rivalry {
 /// Returns the percentiles by which a report can rank, the highest first.
 fn candidates(report: &Report) -> Vec<&'static str> {
     let trust = Trust::from_report(report);
-    let is_supported =
-        |key: &str| summaries(report).all(|summary| summary.lateness_ns.percentile(key).is_some());
+    // A subject that failed after its first rounds can have few ticks. It counts if none competes.
+    let has_competitor = report.subjects.iter().any(keeps_up);
+    let is_counted = |subject: &&Subject| !has_competitor || subject.status.failure().is_none();
+    let counted = report.subjects.iter().filter(is_counted);
+    let summaries = counted.filter_map(|subject| subject.summary.as_ref());
+    let is_supported = |key: &str| {
+        summaries.clone().all(|summary| summary.lateness_ns.percentile(key).is_some())
+    };
     let mut candidates: Vec<&'static str> =
         PERCENTILES.into_iter().filter(|key| is_supported(key) && trust.covers(key)).collect();
     if candidates.is_empty() && trust.covers(FALLBACK) {
@@ -425,6 +430,11 @@ mod tests {
         let ranking = Ranking::new(&report);
         assert_eq!((winners(&ranking), &ranking.groups()[0].competitors), (vec![], &vec![0]));
         assert!(!ranking.is_cheapest(1) && !ranking.points().iter().any(|point| point.front));
+        // Nor do they choose the percentile, unless there is no other subject.
+        report.subjects[1].summary.as_mut().expect("a summary").lateness_ns.p99 = None;
+        assert_eq!(Ranking::new(&report).percentile(), Some("p99"));
+        report.subjects[0].status = Status::Failed { reason: "it crashed".to_owned() };
+        assert_eq!(Ranking::new(&report).percentile(), Some("p90"));
     }
 
     fn winners(ranking: &Ranking<'_>) -> Vec<usize> {
