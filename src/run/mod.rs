@@ -50,7 +50,6 @@ use crate::viewer::Viewer;
 use crate::{previous_runs, table_colors};
 use render::document::terminal::prose_width;
 use render::formats::Format;
-use render::report::label::FAILED_LATE;
 use render::report::{bars, html, svg, table};
 
 const REPORT: &str = "report.json";
@@ -101,8 +100,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     // Measure the rounds. Each is shown, checked for late ticks, and printed if it is streamed.
     let conditions = Conditions { host, changes, started_utc, starts };
     let view = live_view(&plan, args);
-    let measured = vec![false; plan.scenarios.len()];
-    let mut observer = RunObserver { view, plan: &plan, settings, late, settling, measured };
+    let mut observer = RunObserver { view, plan: &plan, settings, late, settling };
     let mut stream = (args.format == Format::Jsonl).then(|| RoundStream::new(&stop));
     let mut listener =
         stream.as_mut().map(|stream| |id: &str, result: RecordedRound<'_>| stream.add(id, result));
@@ -260,8 +258,6 @@ struct RunObserver<'a> {
     settings: RoundSettings,
     late: Option<LateTicks>,
     settling: Option<Settling>,
-    /// Whether a round of each scenario was measured.
-    measured: Vec<bool>,
 }
 
 impl RunObserver<'_> {
@@ -312,12 +308,9 @@ impl Observer for RunObserver<'_> {
                     .iter()
                     .map(|i| (i.samples.lateness_ns.as_slice(), i.samples.skipped()));
                 self.view.finish_round(index, round.index, instances);
-                self.measured[index] = true;
             }
-            Err(reason) => {
-                let extent = if self.measured[index] { FAILED_LATE } else { "not measured" };
-                self.view.error(&format!("{}: {extent}: {reason}", scenario.id));
-            }
+            // The report states whether the subject has numbers of earlier rounds.
+            Err(reason) => self.view.error(&format!("{}: failed: {reason}", scenario.id)),
         }
     }
 }

@@ -236,7 +236,7 @@ fn failed_subject_does_not_affect_others() {
         lines[..2],
         [
             "3 subjects × 1000 ticks: about 2s",
-            "scripted-c@500us/current-thread: failed after its first rounds: no timer left"
+            "scripted-c@500us/current-thread: failed: no timer left"
         ]
     );
     insta::assert_snapshot!(ran.stdout.split("\n\n").nth(1).unwrap(), @r"
@@ -494,7 +494,7 @@ fn descriptor_shortage_fails_only_one_subject() {
         Status::Failed { reason } => assert!(reason.contains("ulimit -n"), "{reason}"),
         other => panic!("{other:?}"),
     }
-    assert!(stderr.contains("not measured"), "{stderr}");
+    assert!(stderr.contains(": failed: "), "{stderr}");
 }
 
 /// Without this check, tokio panics or blocks forever if it gets only some of its threads.
