@@ -104,7 +104,8 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     if let Some(failure) = observer.failure {
         return Err(Error::measure(failure.to_string()));
     }
-    let completed = if observer.is_cut.get() { observer.round } else { rounds };
+    let is_cut = observer.is_cut.get();
+    let completed = count_complete_rounds(&report).filter(|_| is_cut).unwrap_or(rounds);
     if completed < rounds {
         let note = format!("--max-time ended the proof after {completed} of {rounds} rounds");
         terminal::note(args.quiet, &note);
@@ -271,7 +272,7 @@ struct ProofObserver {
     progress: Progress,
     started: tach::Instant,
     max_time: Duration,
-    /// Index of the latest round, before which all scenarios had their rounds.
+    /// Index of the latest round.
     round: u64,
     /// Whether the time was over before the last round.
     is_cut: Cell<bool>,
@@ -309,6 +310,12 @@ impl Observer for ProofObserver {
     fn changes_settings(&self) -> bool {
         true
     }
+}
+
+/// Returns the number of rounds that all subjects had which did not fail; `None` without one.
+fn count_complete_rounds(report: &Report) -> Option<u64> {
+    let measured = report.subjects.iter().filter(|subject| failure_reason(subject).is_none());
+    measured.map(|subject| (subject.rounds.len() + subject.excluded.len()) as u64).min()
 }
 
 fn find_subject<'a>(report: &'a Report, id: &str) -> Option<&'a Subject> {

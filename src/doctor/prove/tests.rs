@@ -162,6 +162,19 @@ fn time_limit_keeps_minimum_rounds() {
     assert!(!observer.should_stop() && !observer.is_cut.get());
 }
 
+/// The time can end within a round and between two.
+#[cfg(unix)]
+#[test]
+fn only_complete_rounds_are_counted() {
+    let campaign = Campaign::new();
+    let mut report = campaign.simulate(1);
+    assert_eq!(count_complete_rounds(&report), Some(campaign.rounds));
+    report.subjects[1].rounds.pop();
+    assert_eq!(count_complete_rounds(&report), Some(campaign.rounds - 1));
+    report.subjects[1].status = Status::Failed { reason: "it crashed".to_owned() };
+    assert_eq!(count_complete_rounds(&report), Some(campaign.rounds));
+}
+
 /// Returns the changes that a row shows.
 fn shown_changes(row: &Row) -> Vec<&Change> {
     let Outcome::Measured { differences, .. } = &row.outcome else { panic!("{row:?}") };
