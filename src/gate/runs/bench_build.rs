@@ -36,6 +36,12 @@ use super::same_program::BuiltSide;
 /// Directory of the base's build products, below those of the candidate. It remains, so that the
 /// next gate compiles the dependencies no more.
 const BASE_TARGET_NAME: &str = "osjitter-base";
+/// Content of the file `CACHEDIR.TAG`, which excludes a directory from backups.
+const CACHE_TAG: &str = "\
+Signature: 8a477f597d28d172789f06886806bc55
+# This file is a cache directory tag created by osjitter, as cargo does for its build products.
+# For information about cache directory tags see https://bford.info/cachedir/
+";
 /// Directory of a changed Criterion, below the build products of each side.
 const OLD_CRITERION_NAME: &str = "osjitter-criterion";
 /// Interval at which a gate tries to lock the build products that another one has locked.
@@ -193,7 +199,7 @@ impl BenchBuild {
     #[allow(clippy::disallowed_methods, reason = "the pause between two attempts")]
     fn lock(&self, target: &Path) -> Result<File, BuildError> {
         let not_locked = |source| BuildError::NotLocked { directory: target.to_owned(), source };
-        std::fs::create_dir_all(target).map_err(not_locked)?;
+        create_target(target).map_err(not_locked)?;
         let mut is_announced = false;
         loop {
             if let Some(lock) = os::try_lock(target).map_err(not_locked)? {
@@ -384,6 +390,15 @@ fn link_directory(directory: &Path, link: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn link_directory(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+/// Creates the directory of the build products. Cargo tags only a directory that it creates itself.
+fn create_target(target: &Path) -> io::Result<()> {
+    if target.is_dir() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(target)?;
+    std::fs::write(target.join("CACHEDIR.TAG"), CACHE_TAG)
 }
 
 /// Gives a checkout the versions of dependencies of the candidate if it has none of its own. Many

@@ -1283,6 +1283,9 @@ fn other_trees_are_built_and_compared() {
 fn failed_builds_are_rejected() {
     let Some(package) = Package::new() else { return };
     package.gate(&["--base", "no-such-revision"]).refuses("git cannot check it out");
+    let tag = package.home.path().join("repository/package/target/CACHEDIR.TAG");
+    let tag = std::fs::read_to_string(tag).unwrap();
+    assert!(tag.starts_with("Signature: 8a477f597d28d172789f06886806bc55\n"), "{tag}");
     // The period is that of the runs, and not of the report.
     let report = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/report.json");
     let limit = ["--limit", "p50=1s", "--report", report, "--subject", "os-interval"];
