@@ -10,8 +10,8 @@ mod test_waker;
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use common::assert_panic_names_this_line;
@@ -269,6 +269,34 @@ async fn past_reset_wakes_within_call() {
         assert_eq!(waker.wake_count(), 1);
         sleep.await;
         assert_eq!(waker.wake_count(), 1);
+    }
+}
+
+/// Drops its interval when it is called.
+struct DroppingWaker(Mutex<Option<OsInterval>>);
+
+impl Wake for DroppingWaker {
+    fn wake(self: Arc<Self>) {
+        drop(self.0.lock().unwrap().take());
+    }
+}
+
+/// On Windows, the waker is called on a thread that the timer waits for when it is dropped.
+#[tokio::test]
+async fn waker_may_drop_its_interval() {
+    for timer in [IntervalTimer::Shared, IntervalTimer::Own] {
+        let interval = OsInterval::builder(ms(20)).timer(timer).build().unwrap();
+        let dropping = Arc::new(DroppingWaker(Mutex::new(Some(interval))));
+        let waker = Waker::from(Arc::clone(&dropping));
+        let cx = &mut Context::from_waker(&waker);
+        // The first tick comes at once, and others do if this thread has stalled.
+        while dropping.0.lock().unwrap().as_mut().unwrap().poll_tick(cx).is_ready() {}
+        let is_dropped = async {
+            while dropping.0.lock().unwrap().is_some() {
+                tokio::time::sleep(ms(1)).await;
+            }
+        };
+        with_watchdog(is_dropped).await;
     }
 }
 

@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 use windows_sys::Win32::Foundation::FILETIME;
 use windows_sys::Win32::System::Threading::{
     CloseThreadpoolTimer, CloseThreadpoolWait, CreateThreadpoolTimer, CreateThreadpoolWait,
-    PTP_CALLBACK_INSTANCE, PTP_TIMER, PTP_WAIT, SetThreadpoolTimer, SetThreadpoolWait,
-    WaitForThreadpoolTimerCallbacks, WaitForThreadpoolWaitCallbacks,
+    DisassociateCurrentThreadFromCallback, PTP_CALLBACK_INSTANCE, PTP_TIMER, PTP_WAIT,
+    SetThreadpoolTimer, SetThreadpoolWait, WaitForThreadpoolTimerCallbacks,
+    WaitForThreadpoolWaitCallbacks,
 };
 
 use super::windows_timer::{TimerHandle, has_high_resolution, relative_due_time};
@@ -42,12 +43,10 @@ struct SharedState {
 }
 
 impl SharedState {
-    fn fire(&self) {
+    /// Records that the timer has fired, and returns the waker to call.
+    fn fire(&self) -> Option<Waker> {
         self.fired.store(true, Ordering::Release);
-        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        self.waker.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
@@ -70,7 +69,7 @@ impl SharedState {
 
 #[derive(Debug)]
 pub(crate) struct OneShot {
-    // Dropped first. No callback runs after that, so `shared` outlives all of them.
+    // Dropped first. No callback uses `shared` after that.
     timer: Timer,
     shared: Arc<SharedState>,
 }
@@ -144,8 +143,8 @@ impl PoolWait {
 impl Drop for PoolWait {
     fn drop(&mut self) {
         // SAFETY: the wait is open and this is its only owner. It is unregistered, callbacks that
-        // have not begun are cancelled, and those under way are waited for, so that none sees a
-        // freed context.
+        // have not begun are cancelled, and those under way are waited for until they call the
+        // waker, so that none sees a freed context.
         unsafe {
             SetThreadpoolWait(self.0, null_mut(), null());
             WaitForThreadpoolWaitCallbacks(self.0, 1);
@@ -186,23 +185,41 @@ impl Drop for PoolTimer {
 }
 
 unsafe extern "system" fn wait_fired(
-    _: PTP_CALLBACK_INSTANCE,
+    instance: PTP_CALLBACK_INSTANCE,
     context: *mut c_void,
     _: PTP_WAIT,
     _: u32,
 ) {
     // SAFETY: the context is the `SharedState` of the `OneShot` that owns the wait, which is alive
-    // until no callback is.
-    unsafe { &*context.cast::<SharedState>() }.fire();
+    // until no callback of it counts. The instance is that of this callback.
+    unsafe { wake_task(instance, context.cast::<SharedState>()) };
 }
 
 unsafe extern "system" fn timer_fired(
-    _: PTP_CALLBACK_INSTANCE,
+    instance: PTP_CALLBACK_INSTANCE,
     context: *mut c_void,
     _: PTP_TIMER,
 ) {
     // SAFETY: as in `wait_fired`.
-    unsafe { &*context.cast::<SharedState>() }.fire();
+    unsafe { wake_task(instance, context.cast::<SharedState>()) };
+}
+
+/// Wakes the task of a timer that has fired.
+///
+/// A waker runs any code. It may drop the timer, or need a lock of a thread that drops it, and that
+/// waits for the callbacks. So this one no longer counts when it calls the waker.
+///
+/// # Safety
+/// `instance` must be that of the running callback, and `shared` alive as long as this counts as a
+/// callback.
+unsafe fn wake_task(instance: PTP_CALLBACK_INSTANCE, shared: *const SharedState) {
+    // SAFETY: the state is alive, as the caller ensures, and is not used after the next call.
+    let waker = unsafe { &*shared }.fire();
+    // SAFETY: the instance is that of the running callback.
+    unsafe { DisassociateCurrentThreadFromCallback(instance) };
+    if let Some(waker) = waker {
+        waker.wake();
+    }
 }
 
 /// The kernel's periodic mode, which is not used: it does not count the periods that a late reader
