@@ -108,9 +108,8 @@ impl Executor {
         if self.timers.next_deadline().is_some() {
             let now = now();
             let fired = self.timers.fire(now);
-            if fired > 0 {
-                self.timer_lead.record_firing(now, fired == 1 && self.run_queue.ready_count() == 1);
-            }
+            // Also if none fired: a task whose deadline was postponed has left the last one.
+            self.timer_lead.record_firing(now, fired == 1 && self.run_queue.ready_count() == 1);
         }
     }
 

@@ -21,7 +21,8 @@ const DELAY_MULTIPLE: u32 = 2;
 pub(crate) struct TimerLead {
     is_adaptive: bool,
     current: Cell<Duration>,
-    /// The time at which a timer last fired, if it was the only one and nothing else was ready.
+    /// The time at which a timer fired in the last turn with timers, if it was the only one and
+    /// nothing else was ready.
     fired_alone: Cell<Option<Instant>>,
 }
 
@@ -39,8 +40,8 @@ impl TimerLead {
         self.current.get()
     }
 
-    /// Records that timers fired at `now`. `is_alone` means that only one fired and nothing else was
-    /// ready.
+    /// Records a turn with timers, at `now`. `is_alone` means that exactly one fired and nothing
+    /// else was ready.
     #[inline]
     pub(crate) fn record_firing(&self, now: Instant, is_alone: bool) {
         self.fired_alone.set((is_alone && self.is_adaptive).then_some(now));
@@ -117,6 +118,32 @@ mod tests {
         // Each firing is counted once.
         lead.record_arrival(start + NS(900_000));
         assert_eq!(lead.get(), adapted);
+    }
+
+    /// A task that is woken at a deadline which was postponed records no arrival.
+    #[cfg(not(loom))]
+    #[test]
+    fn firing_counts_for_one_turn() {
+        use std::task::Poll;
+        let mut polls = 0;
+        let turns = std::future::poll_fn(|cx| {
+            let executor = crate::context::current();
+            let now = crate::clock::now();
+            polls += 1;
+            if polls == 3 {
+                executor.timer_lead.record_arrival(now + Duration::from_secs(1));
+                assert_eq!(executor.timer_lead.get(), MIN_LEAD);
+                return Poll::Ready(());
+            }
+            // The first timer fires in this turn.
+            let deadline = now + Duration::from_secs(3_600) * (polls - 1);
+            executor.timers.register(None, deadline, cx.waker());
+            if polls == 2 {
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending
+        });
+        crate::Runtime::new().unwrap().block_on(turns);
     }
 
     #[test]
