@@ -6,8 +6,8 @@ use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Lift, NumberRule, Outcome};
 use jitterstat::gate::metric::alpha_share;
 use jitterstat::gate::round::Late;
-use jitterstat::stats::quantile;
 use jitterstat::stats::random::SplitMix64;
+use jitterstat::stats::{binomial, quantile};
 
 /// Minimum number of real gates for a rate of false alarms.
 pub const MIN_REAL_GATES: u64 = 100;
@@ -266,30 +266,10 @@ impl RealGates {
             regressed,
             inconclusive: count([Outcome::Inconclusive; 2]),
             false_alarm_rate: claims_rate.then(|| tidy(regressed as f64 / gates as f64)),
-            false_alarm_rate_upper95: claims_rate.then(|| tidy(upper95(regressed, gates))),
+            false_alarm_rate_upper95: claims_rate
+                .then(|| tidy(binomial::upper_bound(regressed, gates, 0.95))),
         }
     }
-}
-
-/// Returns the exact 95 % upper bound of a probability after `k` events in `n` trials (Clopper and
-/// Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial",
-/// Biometrika, 1934).
-fn upper95(k: u64, n: u64) -> f64 {
-    let at_most = |p: f64| {
-        let mut term = (n as f64 * (-p).ln_1p()).exp();
-        let mut sum = term;
-        for i in 0..k {
-            term *= (n - i) as f64 / (i + 1) as f64 * p / (1.0 - p);
-            sum += term;
-        }
-        sum
-    };
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..60 {
-        let middle = f64::midpoint(low, high);
-        if at_most(middle) > 0.05 { low = middle } else { high = middle }
-    }
-    high
 }
 
 /// Rounds to six digits: more would be noise, and six survive JSON exactly.
@@ -300,14 +280,6 @@ pub(super) fn tidy(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rate_bound_is_exact() {
-        // For 0 of 100: 1 - 0.05^(1/100).
-        assert!((upper95(0, 100) - 0.029_513).abs() < 1e-6);
-        // For 2 of 200, from the tables of Clopper and Pearson.
-        assert!((upper95(2, 200) - 0.031_1).abs() < 1e-4, "{}", upper95(2, 200));
-    }
 
     #[test]
     fn relabelled_gates_wrap_around() {
