@@ -1,10 +1,10 @@
-//! The conversion of decisions to the numbers of a verdict, and of stored pairs to a look.
+//! The conversion of decisions to the numbers of a verdict.
 
 use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{self, Lift, Look, NumberVerdict, Rules};
-use jitterstat::gate::round::{Late, Pair, RoundValue, tail_name};
+use jitterstat::gate::decision::{Lift, Look, NumberVerdict, Rules};
+use jitterstat::gate::round::{Pair, RoundValue, tail_name};
 
-use super::{BaselineMetric, JudgedNumber, Metric, PairRecord, PairVerdict, StallLift, Tolerance};
+use super::{BaselineMetric, JudgedNumber, Metric, PairRecord, StallLift, Tolerance};
 
 /// Returns the metrics of a look.
 #[must_use]
@@ -70,43 +70,6 @@ impl PairRecord {
             a_own_ns: Some(unstalled_ns(pair.base)),
             b_own_ns: Some(unstalled_ns(pair.candidate)),
         }
-    }
-
-    /// The pair as it was judged; `None` if the values without stalls were not stored.
-    fn to_pair(&self) -> Option<Pair> {
-        let a = self.a_ns.into_iter().zip(self.a_own_ns?);
-        let b = self.b_ns.into_iter().zip(self.b_own_ns?);
-        Some(Pair { base: round_value(a)?, candidate: round_value(b)? })
-    }
-}
-
-/// The value of a round from its median and its tail, each in nanoseconds with and without stalls.
-fn round_value(mut percentiles: impl Iterator<Item = (i64, i64)>) -> Option<RoundValue> {
-    let mut late = || percentiles.next().map(|(ns, unstalled_ns)| Late::from_ns(ns, unstalled_ns));
-    Some(RoundValue { median: late()?, tail: late()? })
-}
-
-impl PairVerdict {
-    /// Repeats the last look from the stored values; `None` for older files without enough values,
-    /// or without a look.
-    #[must_use]
-    pub fn repeat_last_look(&self) -> Option<Look> {
-        let tolerance = self.plan.tolerance.as_ref()?;
-        let looks: Vec<usize> =
-            self.plan.looks.iter().filter_map(|&n| usize::try_from(n).ok()).collect();
-        let taken = usize::try_from(self.looks_taken.checked_sub(1)?).ok()?;
-        let judged = self.rounds.get(..*looks.get(taken)?)?;
-        let pairs: Vec<Pair> = judged.iter().map(PairRecord::to_pair).collect::<Option<_>>()?;
-        let last = taken + 1 == looks.len();
-        let rules = Rules {
-            alpha: self.plan.alpha,
-            looks,
-            period_ns: self.plan.period_ns,
-            tolerance_median: tolerance.median,
-            tolerance_tail: tolerance.tail,
-            floor_ns: tolerance.floor_ns,
-        };
-        Some(decision::look(&pairs, &rules, last))
     }
 }
 
