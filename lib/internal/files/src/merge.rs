@@ -166,8 +166,7 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
 fn check_samples(reports: &[Report]) -> Result<(), MergeError> {
     for (n, report) in (1..).zip(reports) {
         for subject in &report.subjects {
-            let has_samples = subject.rounds.iter().any(|r| !r.lateness_ns.is_empty());
-            if subject.summary.is_some() && !has_samples {
+            if subject.summary.is_some() && !subject.has_samples() {
                 return Err(MergeError::NoSamples { report: n, subject: subject.id.clone() });
             }
         }

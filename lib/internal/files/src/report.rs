@@ -567,6 +567,12 @@ impl Subject {
             why: None,
         }
     }
+
+    /// Whether the report contains the samples of a round.
+    #[must_use]
+    pub fn has_samples(&self) -> bool {
+        self.rounds.iter().any(|round| !round.lateness_ns.is_empty())
+    }
 }
 
 impl Clock {

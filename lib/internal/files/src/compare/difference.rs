@@ -175,7 +175,7 @@ pub(super) fn step_ns(report: &Report, subject: &Subject) -> f64 {
     let rate_hz = report.clock.rate_hz;
     let clock_step = if rate_hz > 0.0 { 1e9 / rate_hz } else { 1.0 };
     let samples = subject.rounds.iter().flat_map(|round| round.lateness_ns.iter().copied());
-    let unit = if has_samples(subject) {
+    let unit = if subject.has_samples() {
         unit_step(samples)
     } else {
         let rounds = subject.rounds.iter().filter_map(|round| round.summary.as_ref());
@@ -184,10 +184,6 @@ pub(super) fn step_ns(report: &Report, subject: &Subject) -> f64 {
     };
     let stated = if report.is_own() { 0 } else { report.clock.error_bound_ns };
     clock_step.max(unit).max(stated as f64)
-}
-
-fn has_samples(subject: &Subject) -> bool {
-    subject.rounds.iter().any(|round| !round.lateness_ns.is_empty())
 }
 
 fn distribution_values(distribution: &Distribution) -> impl Iterator<Item = i64> + '_ {
@@ -305,7 +301,7 @@ pub(super) fn is_confirmed(conclusion: Conclusion, subjects: Sides<&Subject>, ke
         return false;
     };
     let summaries = Sides { base, candidate };
-    if !(has_samples(subjects.base) && has_samples(subjects.candidate)) {
+    if !(subjects.base.has_samples() && subjects.candidate.has_samples()) {
         let pooled = pooled_difference(summaries, key).conclusion;
         if pooled != Conclusion::Unknown {
             return conclusion == pooled;

@@ -53,7 +53,7 @@ impl Rounds {
     /// round are left out: they are remainders or were interrupted. A round that skipped ticks is not.
     pub(super) fn new(report: &Report, subject: &Subject) -> Self {
         let scenario = report.plan.scenarios.iter().find(|s| s.id == subject.id);
-        let has_samples = subject.rounds.iter().any(|r| !r.lateness_ns.is_empty());
+        let has_samples = subject.has_samples();
         let mut parts: BTreeMap<u64, Vec<&Round>> = BTreeMap::new();
         for round in &subject.rounds {
             parts.entry(round.index).or_default().push(round);

@@ -129,7 +129,7 @@ impl RoundTicks {
         if subject.summary.is_none() {
             return Err(MissingRounds::NoSummary(subject.id.clone()));
         }
-        if subject.rounds.iter().all(|r| r.lateness_ns.is_empty()) {
+        if !subject.has_samples() {
             return Err(MissingRounds::NoSamples(subject.id.clone()));
         }
         // The entries of the instances of a round are consecutive.

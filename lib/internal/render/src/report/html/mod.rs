@@ -265,7 +265,7 @@ fn picture_sections(ranking: &Ranking<'_>) -> Vec<PictureSection> {
     let note =
         format!("Each gridline to the right leaves one tenth as many ticks.{distrusted}{hatched}");
     add("percentiles", "Percentiles", note);
-    if report.subjects.iter().any(has_samples) {
+    if report.subjects.iter().any(Subject::has_samples) {
         let note = format!("{OVER_TIME_NOTE}{}{distrusted}", describe_stalls(report));
         add("over-time", "Over time", note);
     }
@@ -317,10 +317,6 @@ fn tradeoff_note(ranking: &Ranking<'_>) -> String {
          confidence intervals over rounds. {rings} Hollow: the controls, which show what the machine could do in the same \
          rounds."
     )
-}
-
-fn has_samples(subject: &Subject) -> bool {
-    subject.rounds.iter().any(|round| !round.lateness_ns.is_empty())
 }
 
 /// Returns whether the report contains the moments at which the runtime woke up.

@@ -41,11 +41,7 @@ struct Drawable<'a> {
 impl Drawable<'_> {
     /// Whether the times of its ticks are known.
     fn has_time(&self) -> bool {
-        self.subject.period_ns > 0 && self.has_samples()
-    }
-
-    fn has_samples(&self) -> bool {
-        self.subject.rounds.iter().any(|round| !round.lateness_ns.is_empty())
+        self.subject.period_ns > 0 && self.subject.has_samples()
     }
 
     /// Describes the lateness or the gaps of the subject in a sentence.
@@ -94,7 +90,7 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
     pictures.extend(card::picture(&ranking));
     for drawable in drawables(report) {
         let file = file_name(&drawable.subject.id);
-        if drawable.has_samples() {
+        if drawable.subject.has_samples() {
             pictures.push(over_time::single(&format!("time-{file}"), &drawable, report, &footer));
         }
         let name = format!("histogram-{file}");
