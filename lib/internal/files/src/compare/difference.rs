@@ -78,7 +78,7 @@ impl PairDifference {
     #[must_use]
     pub fn from_distributions(sides: Sides<&Distribution>, key: &str) -> Self {
         let (Some(base), Some(candidate)) =
-            (percentile(sides.base, key), percentile(sides.candidate, key))
+            (sides.base.percentile(key), sides.candidate.percentile(key))
         else {
             return Self::UNKNOWN;
         };
@@ -96,11 +96,6 @@ impl PairDifference {
     pub fn is_clear(&self) -> bool {
         matches!(self.conclusion, Conclusion::BaseIsLower | Conclusion::CandidateIsLower)
     }
-}
-
-fn percentile(distribution: &Distribution, key: &str) -> Option<i64> {
-    let mut percentiles = distribution.percentiles().into_iter();
-    percentiles.find(|(percentile, _)| percentile.key == key)?.1
 }
 
 fn interval(distribution: &Distribution, key: &str) -> Option<Interval<f64>> {
@@ -317,7 +312,7 @@ fn pooled_difference(summaries: Sides<&Summary>, key: &str) -> PairDifference {
 
 /// Whether the percentiles of all ticks, which a table shows, are in the order of a conclusion.
 fn agrees_with_values(conclusion: Conclusion, summaries: Sides<&Summary>, key: &str) -> bool {
-    let values = summaries.map(|summary| percentile(&summary.lateness_ns, key));
+    let values = summaries.map(|summary| summary.lateness_ns.percentile(key));
     match conclusion {
         Conclusion::BaseIsLower => values.base < values.candidate,
         Conclusion::CandidateIsLower => values.candidate < values.base,
