@@ -10,8 +10,6 @@ use hdrhistogram::Histogram;
 use jitterstat::stats::quantile;
 use render::document::align::align;
 
-/// The significant digits of the running percentiles.
-const HISTOGRAM_DIGITS: u8 = 3;
 /// The columns that are dropped, in this order, until the table fits a narrow terminal.
 const OPTIONAL_COLUMNS: [&str; 4] = ["ticks", "p50", "max", "missed"];
 /// The number of lines that report the worst ticks of a run.
@@ -44,7 +42,6 @@ pub struct LiveState {
 impl LiveState {
     /// Adds a subject with the number of its planned ticks.
     pub fn add(&mut self, name: &str, planned_ticks: u64, period_ns: u64) {
-        let histogram = Histogram::new(HISTOGRAM_DIGITS).expect("3 digits are within the bounds");
         self.rows.push(Row {
             name: name.to_owned(),
             planned_ticks,
@@ -52,7 +49,7 @@ impl LiveState {
             missed: 0,
             skipped: 0,
             max_ns: None,
-            histogram,
+            histogram: files::histogram::empty(),
         });
     }
 

@@ -54,18 +54,36 @@ pub fn pack(lateness_ns: impl IntoIterator<Item = i64>) -> Histogram {
 /// Never panics, for the reason given at [`pack`].
 #[must_use]
 pub fn pack_counts(counted: impl IntoIterator<Item = (i64, u64)>) -> Histogram {
-    let mut histogram =
-        Hdr::<u64>::new(SIGNIFICANT_DIGITS).expect("3 digits are within the bounds");
-    for (value, count) in counted {
-        let value = u64::try_from(value).unwrap_or(0);
-        histogram.record_n(value, count).expect("an auto-resizing histogram takes any i64");
-    }
+    let histogram = from_counts(counted);
     Histogram {
         count: histogram.len(),
         encoding: ENCODING.to_owned(),
         data: BASE64.encode(hdr_encoding::encode_v2(&histogram)),
         overflow: None,
     }
+}
+
+/// Collects values with their counts as [`pack_counts`], without encoding them.
+///
+/// # Panics
+/// Never panics, for the reason given at [`pack`].
+#[must_use]
+pub fn from_counts(counted: impl IntoIterator<Item = (i64, u64)>) -> Hdr<u64> {
+    let mut histogram = empty();
+    for (value, count) in counted {
+        let value = u64::try_from(value).unwrap_or(0);
+        histogram.record_n(value, count).expect("an auto-resizing histogram takes any i64");
+    }
+    histogram
+}
+
+/// Returns a histogram without values that has the digits of a stored one.
+///
+/// # Panics
+/// Never panics, since the number of digits is within the bounds.
+#[must_use]
+pub fn empty() -> Hdr<u64> {
+    Hdr::new(SIGNIFICANT_DIGITS).expect("3 digits are within the bounds")
 }
 
 /// Decodes a stored histogram.

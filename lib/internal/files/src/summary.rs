@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram as Hdr;
 
+use crate::histogram;
 use crate::report::{self, Distribution, MedianRound, PERCENTILES, Percentile, Summary};
 use crate::round_costs::RoundCost;
 use crate::tick_counts::TickCounts;
@@ -16,8 +17,6 @@ use jitterstat::stats::{Interval, bootstrap, quantile, sign_test};
 const CONFIDENCE: f64 = 0.95;
 /// Factor from a slope to parts per billion: nanoseconds per second.
 pub(crate) const PPB: f64 = 1e9;
-/// Number of significant digits of pooled values, as in stored histograms.
-const DIGITS: u8 = 3;
 
 /// The samples and the cost of one instance of a subject in one round.
 #[derive(Clone, Copy, Debug)]
@@ -191,7 +190,7 @@ impl Pool {
     /// Returns the histogram of all lateness, as stored in a report.
     #[must_use]
     pub fn histogram(&self) -> report::Histogram {
-        crate::histogram::pack_counts(self.lateness.counts())
+        histogram::pack_counts(self.lateness.counts())
     }
 
     /// Returns the summary of all rounds, with the intervals from the summary of the kept rounds;
@@ -233,7 +232,7 @@ impl ValuePool {
         self.range =
             Some(Interval { lower: range.lower.min(value), upper: range.upper.max(value) });
         let side = if value < 0 { &mut self.negative } else { &mut self.others };
-        let side = side.get_or_insert_with(empty_histogram);
+        let side = side.get_or_insert_with(histogram::empty);
         side.record(value.unsigned_abs()).expect("an auto-resizing histogram takes any i64");
     }
 
@@ -270,10 +269,6 @@ impl ValuePool {
         }
         quantile::nearest_rank_of_counts(counts.iter().copied(), self.n, q)
     }
-}
-
-fn empty_histogram() -> Hdr<u64> {
-    Hdr::new(DIGITS).expect("3 digits are within the bounds")
 }
 
 /// The lateness of each round over all of its instances.

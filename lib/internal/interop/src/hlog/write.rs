@@ -17,8 +17,6 @@ use files::entry::entries;
 const VERSION_COMMENT: &str = "[Histogram log format version 1.3]";
 const LEGEND: &str =
     "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"";
-/// Significant digits, as in every report.
-const DIGITS: u8 = 3;
 const NS_PER_MS: f64 = 1e6;
 
 /// A line of the log.
@@ -82,7 +80,7 @@ fn subject_lines(subject: &Subject, duration_ns: u64) -> Result<Vec<LogLine>, Ex
             start: Duration::from_nanos(round.start_ns),
             length: Duration::from_nanos(length_ns),
             tag: tag.clone(),
-            histogram: histogram_from_values(&round.lateness_ns),
+            histogram: histogram::from_counts(round.lateness_ns.iter().map(|&late| (late, 1))),
         });
     }
     if lines.is_empty()
@@ -95,14 +93,4 @@ fn subject_lines(subject: &Subject, duration_ns: u64) -> Result<Vec<LogLine>, Ex
         lines.push(LogLine { start: Duration::ZERO, length, tag, histogram });
     }
     Ok(lines)
-}
-
-fn histogram_from_values(lateness_ns: &[i64]) -> Histogram<u64> {
-    let mut histogram = Histogram::new(DIGITS).expect("3 digits are within the bounds");
-    for &value in lateness_ns {
-        histogram
-            .record(u64::try_from(value).unwrap_or(0))
-            .expect("an auto-resizing histogram takes any i64");
-    }
-    histogram
 }
