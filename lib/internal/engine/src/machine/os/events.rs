@@ -2,7 +2,7 @@
 //!
 //! The input can be any bytes. Descriptions by the kernel define the positions of the fields.
 
-use crate::machine::os::record_parts::number;
+use crate::machine::os::record_parts::{HEADER, TRAILER, number, record_kind, split_record};
 
 /// An event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,11 +206,6 @@ const COMM: u32 = 3;
 const EXIT: u32 = 4;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
-/// Length of type, flags and size, at the start of every record.
-const HEADER: usize = 8;
-/// Length of process, thread, time and CPU with a reserved word, at the end of every record that is
-/// not a sample.
-const TRAILER: usize = 24;
 /// Offset of the data of a sample, which follows these fields and its length.
 const SAMPLE_DATA: usize = HEADER + TRAILER + 4;
 
@@ -234,13 +229,11 @@ impl TraceReader {
     ) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let size = number::<2>(rest, 6).map_or(0, |size| size as usize);
-            if size < HEADER || size > rest.len() {
+            let Some((record, after)) = split_record(rest) else {
                 // The start of the next record is unknown.
                 events.push(self.unreadable());
                 return;
-            }
-            let (record, after) = rest.split_at(size);
+            };
             rest = after;
             match self.parse_record(record, layouts) {
                 Some(Some(event)) => {
@@ -273,7 +266,7 @@ impl TraceReader {
         record: &[u8],
         layouts: &[TracepointLayout],
     ) -> Option<Option<TraceEvent>> {
-        let kind = number::<4>(record, 0)? as u32;
+        let kind = record_kind(record);
         if kind == SAMPLE {
             return parse_sample_record(record, layouts);
         }
