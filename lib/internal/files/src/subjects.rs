@@ -204,13 +204,13 @@ macro_rules! with_subject_rows {
                 about: "osinterval::sleep_until: a new Sleep for each tick, one timer for the whole runtime",
                 sign: Some((Blue, 1)),
                 ..COMPETITOR
-            } Tokio os_sleep::PerTick<osinterval::Sleep>;
+            } Tokio per_tick::PerTick<osinterval::Sleep>;
             {
                 name: "os-timeout",
                 about: "osinterval::timeout_at around a future that never ends",
                 sign: Some((Blue, 6)),
                 ..COMPETITOR
-            } Tokio os_sleep::PerTick<osinterval::Timeout<std::future::Pending<()>>>;
+            } Tokio per_tick::PerTick<osinterval::Timeout<std::future::Pending<()>>>;
             {
                 name: "periodic-interval",
                 about: "PeriodicInterval: a periodic timer of the kernel",
@@ -247,7 +247,7 @@ macro_rules! with_subject_rows {
                 wait_kind: Wheel,
                 sign: Some((Orange, 0)),
                 ..COMPETITOR
-            } Tokio tokio_timers::SleepPerTick;
+            } Tokio per_tick::PerTick<tokio::time::Sleep>;
             {
                 name: "tokio-sleep-reused",
                 about: "tokio::time::Sleep: one that is pinned and reset at each tick",
@@ -270,7 +270,7 @@ macro_rules! with_subject_rows {
                 defaults: &[Run],
                 sign: Some((Pink, 6)),
                 ..COMPETITOR
-            } Tokio tokio_timers::Timeout;
+            } Tokio per_tick::PerTick<tokio::time::Timeout<std::future::Pending<()>>>;
             {
                 name: "tokio-busy",
                 about: "tokio without parking: a task that yields until the clock reaches the deadline",

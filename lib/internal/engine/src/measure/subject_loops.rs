@@ -8,7 +8,7 @@ use crate::measure::tick_loop::{RawRound, RoundSetup};
 use crate::subject::ticker::{Subject, Ticker};
 use crate::subject::{Busypoll, OnBusypoll, RuntimeKind, SubjectInfo, Thread, Tokio};
 use crate::subject::{
-    bare_threads, behaviour, busy_tokio, busypoll_interval, os_interval, os_sleep, tokio_timers,
+    bare_threads, behaviour, busy_tokio, busypoll_interval, os_interval, per_tick, tokio_timers,
 };
 
 /// The loops of a subject. They are called once for a round or a probe; nothing in them is called

@@ -10,7 +10,7 @@ pub(crate) mod behaviour;
 pub(crate) mod busy_tokio;
 pub(crate) mod busypoll_interval;
 pub(crate) mod os_interval;
-pub(crate) mod os_sleep;
+pub(crate) mod per_tick;
 pub mod script;
 pub mod sliced_wait;
 pub mod target;

@@ -1,6 +1,6 @@
-//! The timers of tokio.
+//! The timers of tokio that serve many ticks.
 
-use std::future::{Future, Pending, pending};
+use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::time;
 use crate::subject::behaviour::Behaviour;
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, poll_wait_of_interval};
 
-const WHEEL: &str = "tokio timer wheel";
+pub(super) const WHEEL: &str = "tokio timer wheel";
 
 /// `tokio::time::Interval`.
 pub struct Interval<B> {
@@ -36,49 +36,6 @@ impl<B: Behaviour> Ticker for Interval<B> {
     #[inline]
     fn delivered(self: Pin<&mut Self>, claimed: time::Instant, next: u64) -> Delivered {
         B::delivered(&self.schedule, next, claimed.into_std())
-    }
-
-    fn backend(&self) -> String {
-        WHEEL.to_owned()
-    }
-}
-
-pin_project_lite::pin_project! {
-    /// A new `sleep_until` for each tick.
-    pub struct SleepPerTick {
-        schedule: Schedule,
-        #[pin]
-        sleep: Option<time::Sleep>,
-    }
-}
-
-impl Subject for SleepPerTick {
-    type Ticker = Self;
-
-    fn ticker(schedule: Schedule) -> io::Result<Self> {
-        Ok(Self { schedule, sleep: None })
-    }
-}
-
-impl Ticker for SleepPerTick {
-    type Event = ();
-
-    #[inline]
-    fn begin(self: Pin<&mut Self>, next: u64) {
-        let mut this = self.project();
-        this.sleep.set(Some(time::sleep_until(this.schedule.deadline(next).into())));
-    }
-
-    #[inline]
-    fn poll_wait(self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let sleep = self.project().sleep.as_pin_mut();
-        sleep.expect("begin was called").poll(cx).map(Ok)
-    }
-
-    #[inline]
-    fn delivered(self: Pin<&mut Self>, (): (), next: u64) -> Delivered {
-        self.project().sleep.set(None);
-        Delivered { tick: next, expirations: 1 }
     }
 
     fn backend(&self) -> String {
@@ -148,53 +105,6 @@ impl Ticker for SleepReusedBoxed {
     #[inline]
     fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.sleep.as_mut().poll(cx).map(Ok)
-    }
-
-    fn backend(&self) -> String {
-        WHEEL.to_owned()
-    }
-}
-
-pin_project_lite::pin_project! {
-    /// A new `timeout_at` for each tick, around a future that never ends.
-    pub struct Timeout {
-        schedule: Schedule,
-        #[pin]
-        timeout: Option<time::Timeout<Pending<()>>>,
-    }
-}
-
-impl Subject for Timeout {
-    type Ticker = Self;
-
-    fn ticker(schedule: Schedule) -> io::Result<Self> {
-        Ok(Self { schedule, timeout: None })
-    }
-}
-
-impl Ticker for Timeout {
-    type Event = ();
-
-    #[inline]
-    fn begin(self: Pin<&mut Self>, next: u64) {
-        let mut this = self.project();
-        this.timeout.set(Some(time::timeout_at(this.schedule.deadline(next).into(), pending())));
-    }
-
-    #[inline]
-    fn poll_wait(self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let timeout = self.project().timeout.as_pin_mut();
-        let Poll::Ready(elapsed) = timeout.expect("begin was called").poll(cx) else {
-            return Poll::Pending;
-        };
-        debug_assert!(elapsed.is_err(), "a future that never ends has ended");
-        Poll::Ready(Ok(()))
-    }
-
-    #[inline]
-    fn delivered(self: Pin<&mut Self>, (): (), next: u64) -> Delivered {
-        self.project().timeout.set(None);
-        Delivered { tick: next, expirations: 1 }
     }
 
     fn backend(&self) -> String {
