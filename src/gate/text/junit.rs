@@ -7,6 +7,7 @@ use std::fmt::Write;
 use cli::printable::to_printable_line;
 use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
+use render::document::html;
 
 use crate::gate::text::{RenderedVerdict, Row, UnjudgedRow, early_end, remarks};
 
@@ -68,15 +69,5 @@ fn format_unjudged(row: &UnjudgedRow) -> String {
 
 /// Escapes the value of an XML attribute, or text of an element, on one line. XML does not allow most control characters.
 fn escape_attribute(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in to_printable_line(text).chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
+    html::escape(&to_printable_line(text))
 }
