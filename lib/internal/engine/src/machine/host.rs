@@ -23,7 +23,7 @@ pub fn capture() -> Host {
         affinity: os::affinity(),
         clock_source: clock_source(),
         timer_slack_ns: os::timer_slack_ns(),
-        governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        governor: governor(0),
         idle_driver: read("/sys/devices/system/cpu/cpuidle/current_driver"),
         hypervisor: hypervisor(&cpuinfo_field(&cpuinfo, "flags").unwrap_or_default()),
         quota_cpus: cgroup::quota(Path::new("/")).map(|quota| quota.cpus()),
@@ -96,6 +96,11 @@ fn cpus_online(cpuinfo: &str) -> Option<u64> {
         0 => std::thread::available_parallelism().ok().map(|n| n.get() as u64),
         listed => Some(listed as u64),
     }
+}
+
+/// Reads the frequency governor of a CPU.
+pub fn governor(cpu: usize) -> Option<String> {
+    read(&format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"))
 }
 
 fn read(path: &str) -> Option<String> {

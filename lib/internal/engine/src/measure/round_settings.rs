@@ -6,7 +6,6 @@
 //! so it is excluded.
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use cli::units::{format_exact_ns, to_ns};
 use files::report::{Change, ThreadSettings};
@@ -125,15 +124,9 @@ fn format_quota(thread: &ThreadSettings) -> Option<String> {
     }
 }
 
-fn read(path: &str) -> Option<String> {
-    Some(fs::read_to_string(path).ok()?.trim().to_owned()).filter(|text| !text.is_empty())
-}
-
 /// Reads the governors of CPUs; `None` if one of them is not known.
 fn read_governors(cpus: &[usize]) -> Option<BTreeSet<String>> {
-    let governor =
-        |cpu: &usize| read(&format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"));
-    cpus.iter().map(governor).collect()
+    cpus.iter().map(|&cpu| host::governor(cpu)).collect()
 }
 
 #[cfg(test)]
