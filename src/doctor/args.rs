@@ -69,7 +69,7 @@ pub struct ProveArgs {
     #[arg(id = "try", long = "try", value_name = "NAME=COMMAND", value_parser = NamedCommand::from_str, requires = "prove")]
     pub tries: Vec<NamedCommand>,
     /// Command that undoes the --try before it, after each of its rounds; repeat for several
-    #[arg(long, value_name = "COMMAND", value_parser = Program::from_str, requires = "try")]
+    #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "try")]
     pub undo: Vec<Program>,
     /// Measure the built-in settings in addition to those of --try
     #[arg(long, requires = "try")]

@@ -1,7 +1,6 @@
 //! The command line of a user's program.
 
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use crate::program_error::{ProgramError, ShellHint};
 
@@ -418,14 +417,6 @@ fn is_executable(file: &Path) -> bool {
     #[cfg(not(unix))]
     let has_permission = |_: &std::fs::Metadata| true;
     std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && has_permission(&meta))
-}
-
-impl FromStr for Program {
-    type Err = ProgramError;
-
-    fn from_str(text: &str) -> Result<Self, ProgramError> {
-        Self::parse(text)
-    }
 }
 
 #[cfg(test)]
