@@ -293,7 +293,7 @@ mod tests {
         let mut deadlines_ns = Vec::new();
         for round in &subject.rounds {
             for i in 0..round.lateness_ns.len() {
-                deadlines_ns.push(round.start_ns + round.tick_index(i) * subject.period_ns);
+                deadlines_ns.push(round.deadline_ns(i, subject.period_ns));
             }
         }
         let expected: Vec<u64> =

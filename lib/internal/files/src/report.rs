@@ -609,6 +609,12 @@ impl Round {
         let consecutive = || self.first_tick.saturating_add(i as u64);
         self.tick.as_ref().and_then(|t| t.get(i).copied()).unwrap_or_else(consecutive)
     }
+
+    /// Returns the deadline of the `i`-th entry of `lateness_ns`, relative to the start of the run.
+    #[must_use]
+    pub fn deadline_ns(&self, i: usize, period_ns: u64) -> u64 {
+        self.start_ns.saturating_add(self.tick_index(i).saturating_mul(period_ns))
+    }
 }
 
 fn default_instances() -> u64 {

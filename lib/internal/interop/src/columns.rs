@@ -95,9 +95,7 @@ pub struct Tick<'a> {
 impl Tick<'_> {
     /// Returns the deadline in nanoseconds since the start of the run.
     fn deadline_ns(&self) -> u64 {
-        self.round.start_ns.saturating_add(
-            self.round.tick_index(self.index).saturating_mul(self.entry.subject.period_ns),
-        )
+        self.round.deadline_ns(self.index, self.entry.subject.period_ns)
     }
 }
 

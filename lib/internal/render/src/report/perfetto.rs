@@ -142,8 +142,7 @@ pub fn add_tick(
 }
 
 fn arrival_ns(round: &Round, i: usize, period_ns: u64) -> i64 {
-    let deadline_ns = round.tick_index(i).saturating_mul(period_ns).saturating_add(round.start_ns);
-    to_signed(deadline_ns).saturating_add(round.lateness_ns[i])
+    to_signed(round.deadline_ns(i, period_ns)).saturating_add(round.lateness_ns[i])
 }
 
 /// Adds the late ticks that the diagnosis describes one by one. They are from profiled rounds, whose

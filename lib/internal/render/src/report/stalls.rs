@@ -44,16 +44,11 @@ pub fn round_stalls(period_ns: u64, round: &Round, cpu: Option<u64>) -> Vec<Stal
     let mut stalls = Vec::new();
     for gap in spin_gaps(period_ns, &round.lateness_ns) {
         let late_ns = round.lateness_ns[gap.tick].unsigned_abs();
-        let end_ns = deadline_ns(period_ns, round, gap.tick).saturating_add(late_ns);
+        let end_ns = round.deadline_ns(gap.tick, period_ns).saturating_add(late_ns);
         let start_ns = end_ns.saturating_sub(gap.lost_ns.unsigned_abs());
         stalls.push(Stall { start_ns, end_ns, cpu });
     }
     stalls
-}
-
-/// Returns the deadline of the `i`-th recorded tick of a round, relative to the start of the run.
-pub fn deadline_ns(period_ns: u64, round: &Round, i: usize) -> u64 {
-    round.start_ns.saturating_add(round.tick_index(i).saturating_mul(period_ns))
 }
 
 /// Whether the kernel counted time during a round that the hypervisor stole, in which the quota of

@@ -139,8 +139,7 @@ fn worst_tick<'a>(measured: &'a [Drawable<'a>]) -> Option<WorstTick<'a>> {
         for round in &drawable.subject.rounds {
             for (i, &late_ns) in round.lateness_ns.iter().enumerate() {
                 if worst.as_ref().is_none_or(|worst| late_ns > worst.late_ns) {
-                    let due =
-                        stalls::deadline_ns(drawable.subject.period_ns, round, i) as f64 / 1e9;
+                    let due = round.deadline_ns(i, drawable.subject.period_ns) as f64 / 1e9;
                     worst = Some(WorstTick { drawable, late_ns, due });
                 }
             }

@@ -40,7 +40,7 @@ impl Timeline {
         let period_ns = if subject.period_ns > 0 { subject.period_ns } else { 1_000_000_000 };
         for rounds in rounds_by_index(subject) {
             let with_ticks = rounds.iter().filter(|round| !round.lateness_ns.is_empty());
-            let deadlines_ns = with_ticks.map(|round| stalls::deadline_ns(period_ns, round, 0));
+            let deadlines_ns = with_ticks.map(|round| round.deadline_ns(0, period_ns));
             let Some(first) = deadlines_ns.map(|ns| ns as f64 / 1e9).reduce(f64::min) else {
                 continue;
             };
@@ -64,7 +64,7 @@ impl Timeline {
         let mut ticks: Vec<(f64, i64)> = Vec::new();
         for round in rounds {
             for (i, &late) in round.lateness_ns.iter().enumerate() {
-                let deadline_ns = stalls::deadline_ns(period_ns, round, i);
+                let deadline_ns = round.deadline_ns(i, period_ns);
                 ticks.push((deadline_ns as f64 / 1e9 + shift, late));
             }
         }
@@ -121,7 +121,7 @@ mod tests {
         let timeline = Timeline::in_run(&subject, [].iter());
         assert!(timeline.points.is_sorted_by(|a, b| a.0 < b.0));
         let round = &subject.rounds[7];
-        let deadline_ns = stalls::deadline_ns(subject.period_ns, round, 3);
+        let deadline_ns = round.deadline_ns(3, subject.period_ns);
         let point = (deadline_ns as f64 / 1e9, round.lateness_ns[3]);
         assert!(timeline.points.contains(&point), "{point:?}");
         assert_eq!((timeline.joints.len(), timeline.points.len()), (0, 600));
