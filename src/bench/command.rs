@@ -12,7 +12,7 @@ use cli::file_io::{Destination, OutputDirectory};
 use cli::terminal;
 use cli::units::{self, to_ns};
 use engine::machine::host;
-use engine::scenario::{ScenarioError, select_by_pattern, validate_count};
+use engine::scenario::{ScenarioError, select_by_pattern};
 use files::report::{Host, Warning};
 
 use crate::bench::file::{BenchFile, FORMATS};
@@ -161,28 +161,8 @@ pub fn select_values<T: ValueEnum + PartialEq>(selections: &[Selection<T>]) -> V
 }
 
 /// Parses a number of rounds.
-pub fn parse_rounds(text: &str) -> Result<u64, CountError> {
-    parse_count("rounds", 10_000)(text)
-}
-
-/// Returns a parser for a number from 1 to `max`; `noun` names the quantity in errors.
-pub fn parse_count(
-    noun: &'static str,
-    max: u64,
-) -> impl Fn(&str) -> Result<u64, CountError> + Clone {
-    move |text| {
-        let count = text.parse().map_err(|_| CountError::NotNumber { text: text.to_owned() })?;
-        validate_count(noun, count, max).map_err(CountError::OutOfRange)
-    }
-}
-
-/// Reason why a text is not a possible count.
-#[derive(Debug, thiserror::Error)]
-pub enum CountError {
-    #[error("{text:?} is not a whole number")]
-    NotNumber { text: String },
-    #[error("{0}")]
-    OutOfRange(#[source] ScenarioError),
+pub fn parse_rounds(text: &str) -> Result<u64, units::UnitError> {
+    units::parse_number_within(text, 1..=10_000)
 }
 
 /// Parses the time that a case runs in a round.

@@ -26,8 +26,7 @@ use files::summary::distribution;
 use render::formats::Format;
 
 use crate::bench::command::{
-    self, BenchStart, OutputArgs, Selection, about, name, parse_count, select_values,
-    selection_parser,
+    self, BenchStart, OutputArgs, Selection, about, name, select_values, selection_parser,
 };
 use crate::bench::file::SCHEMA;
 use crate::bench::harness::{self, BenchOutcome, BenchSchedule, Series};
@@ -72,13 +71,13 @@ pub struct BenchTimeoutArgs {
     length: Vec<Duration>,
     /// Number of concurrent timeouts in the workloads timers and expired, up to 100000; repeat for several
     /// [default: 1, 1000, 100000; expired: 10000]
-    #[arg(long, value_name = "N", value_parser = parse_count("timers", MAX_TIMERS), help_heading = "Cases")]
+    #[arg(long, value_name = "N", value_parser = parse_timers, help_heading = "Cases")]
     timers: Vec<u64>,
     /// Share of messages that never arrive in the workload fire; repeat for several [default: 1%, 100%]
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = parse_share, help_heading = "Cases")]
     fire: Vec<u64>,
     /// Capacity of the channel
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_count("as capacity of the channel", 1_000_000), help_heading = "Cases")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_capacity, help_heading = "Cases")]
     capacity: u64,
     /// Number of rounds
     ///
@@ -103,6 +102,14 @@ pub struct BenchTimeoutArgs {
 
 fn parse_length(text: &str) -> Result<Duration, units::UnitError> {
     units::parse_duration_within("a timeout", text, LENGTHS)
+}
+
+fn parse_timers(text: &str) -> Result<u64, units::UnitError> {
+    units::parse_number_within(text, 1..=MAX_TIMERS)
+}
+
+fn parse_capacity(text: &str) -> Result<u64, units::UnitError> {
+    units::parse_number_within(text, 1..=1_000_000)
 }
 
 impl BenchTimeoutArgs {

@@ -99,7 +99,7 @@ fn invalid_arguments_exit_with_2() {
         "dispatch",
         &[
             (&["--operation", "teleport"], "there are dispatch, self-wake"),
-            (&["--rounds", "0"], "0 rounds"),
+            (&["--rounds", "0"], "0 is outside 1 to 10000"),
             (&["--rounds", "10001"], "10000"),
             (&["--round-time", "1us"], "round time"),
             (&["--round-time", "11s"], "outside 1ms to 10s"),

@@ -24,9 +24,7 @@ pub use round_length::RoundLength;
 pub use run_plan::{
     MAX_ROUNDS_WITHOUT_SAMPLES, Plan, ProfileOptions, concurrent_groups, draw_seed,
 };
-pub use scenario_args::{
-    DEFAULT_PERIOD, Length, ScenarioArgs, check_scenario_count, validate_count,
-};
+pub use scenario_args::{DEFAULT_PERIOD, Length, ScenarioArgs, check_scenario_count};
 pub use scenario_error::ScenarioError;
 pub use subject_pattern::{
     Subjects, SubjectsParser, matches_glob, parse_subject, select_by_pattern, subject_name_parser,

@@ -8,7 +8,6 @@ use crate::load::Load;
 use crate::machine::cpu_selection::CpuSelection;
 use crate::program::Program;
 use crate::scenario::round_length::{self, RoundLength};
-use crate::scenario::scenario_error::ScenarioError;
 use crate::scenario::tokio_runtime::Runtime;
 use crate::scenario::{Scenario, deduplicate};
 use crate::subject::SubjectInfo;
@@ -244,14 +243,4 @@ pub(super) fn scenario_id(scenario: &Scenario) -> String {
 pub fn check_scenario_count(count: usize) -> exit::Result<()> {
     let max = report::MAX_SUBJECTS;
     if count > max { Err(usage!("{count} scenarios; a plan has at most {max}")) } else { Ok(()) }
-}
-
-/// Checks that a number is from 1 to `max`. `what` names it in the error message.
-pub fn validate_count(what: &str, n: u64, max: u64) -> Result<u64, ScenarioError> {
-    let what = what.to_owned();
-    match n {
-        0 => Err(ScenarioError::ZeroCount { what }),
-        count if count > max => Err(ScenarioError::LargeCount { what, count, max }),
-        count => Ok(count),
-    }
 }

@@ -29,10 +29,6 @@ pub enum ScenarioError {
         pattern: String,
         known: Vec<String>,
     },
-    #[error("invalid count of 0 {what}: expected at least 1")]
-    ZeroCount { what: String },
-    #[error("invalid count of {count} {what}: expected at most {max}")]
-    LargeCount { what: String, count: u64, max: u64 },
 }
 
 fn suggest_subject(pattern: &str) -> String {
