@@ -46,20 +46,8 @@ pub struct LateArgs {
     pub mark: bool,
 }
 
-/// Reason why a text is not a limit for late ticks.
-#[derive(Clone, Debug, thiserror::Error)]
-enum LateLimitError {
-    #[error("{0}")]
-    InvalidDuration(#[source] UnitError),
-    #[error("invalid limit {text}: expected more than 0, such as 500us")]
-    Zero { text: String },
-}
-
-fn parse_limit(text: &str) -> Result<Duration, LateLimitError> {
-    match units::parse_duration(text).map_err(LateLimitError::InvalidDuration)? {
-        Duration::ZERO => Err(LateLimitError::Zero { text: text.to_owned() }),
-        limit => Ok(limit),
-    }
+fn parse_limit(text: &str) -> Result<Duration, UnitError> {
+    units::parse_duration_within("a limit", text, Duration::from_nanos(1)..=units::MAX_PERIOD)
 }
 
 /// The minimum time between the starts of two commands.

@@ -59,18 +59,12 @@ pub struct BenchClockArgs {
     output: OutputArgs,
 }
 
-fn parse_span(text: &str) -> Result<Duration, SpanError> {
-    let span = units::parse_duration(text).map_err(SpanError::Duration)?;
-    if span.is_zero() { Err(SpanError::Zero { text: text.to_owned() }) } else { Ok(span) }
-}
-
-/// Reason why a text is not a time span of a comparison.
-#[derive(Debug, thiserror::Error)]
-enum SpanError {
-    #[error("{0}")]
-    Duration(#[source] UnitError),
-    #[error("invalid span {text:?}: expected at least 1ms")]
-    Zero { text: String },
+fn parse_span(text: &str) -> Result<Duration, UnitError> {
+    units::parse_duration_within(
+        "a comparison",
+        text,
+        Duration::from_millis(1)..=Duration::from_secs(24 * 3600),
+    )
 }
 
 /// Measures the clocks and writes the report.

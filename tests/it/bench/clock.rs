@@ -64,7 +64,7 @@ fn invalid_arguments_exit_with_2() {
         &[
             (&["--threads", "0"], "--threads"),
             (&["--drift", "soon"], "--drift"),
-            (&["--drift", "0s"], "at least 1ms"),
+            (&["--drift", "0s"], "outside 1ms to 86400s"),
             (&["--order-reads", "0"], "--order-reads"),
             (&["--format", "png"], "markdown"),
             (&["--out", "/dev/null/there"], "cannot write"),
