@@ -6,6 +6,7 @@ use cli::words::capitalize;
 use files::report::{Report, SettingDifference, SettingName, Warning};
 
 use crate::report::label::{is_program, labels};
+use crate::report::summary::name_list::join_with;
 
 /// Code of the warning that two compared programs ran with different settings.
 const UNEQUAL_SETTINGS: &str = "unequal-settings";
@@ -54,7 +55,7 @@ pub fn warnings(program: &str, differences: &[SettingDifference]) -> Vec<Warning
 /// Describes both values and the price of the difference.
 fn describe(group: &Group<'_>) -> String {
     let SettingDifference { setting, value, reference, reference_value, .. } = group.difference;
-    let names = join_names(&group.names);
+    let names = join_with(&group.names, "and");
     let quantity = match setting {
         SettingName::TimerSlack => "timer slack",
         SettingName::Sched => "scheduling class",
@@ -64,13 +65,6 @@ fn describe(group: &Group<'_>) -> String {
     };
     let price = price(group.difference);
     format!("{quantity} of {names}: {value}, of {reference}: {reference_value}; {price}")
-}
-
-fn join_names(names: &[String]) -> String {
-    match names {
-        [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
-        names => names.concat(),
-    }
 }
 
 /// Describes what a setting can cost: a bound that it implies, or that there is none.

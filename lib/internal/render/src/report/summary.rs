@@ -1,7 +1,7 @@
 //! Summarizes a report in plain English: only what the numbers show, without judgement or advice.
 
 mod caveats;
-mod name_list;
+pub mod name_list;
 mod narrator;
 mod subject_line;
 
@@ -93,7 +93,6 @@ fn describe_highest(value: &str, report: &Report) -> Option<String> {
     let highest = report.subjects.iter().filter_map(max_ns).max()?;
     let names = named.filter(|(subject, _)| max_ns(subject) == Some(highest)).map(|(_, name)| name);
     let names: Vec<String> = names.collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     Some(format!("The {value} was {}, in {}.", format_time(highest), join_names(&names)))
 }
 

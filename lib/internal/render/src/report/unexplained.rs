@@ -8,6 +8,7 @@ use files::report::why::Why;
 use files::why::pool::{MIN_EPISODES, MIN_TICKS};
 
 use crate::report::subject_diagnosis::Diagnosis;
+use crate::report::summary::name_list::join_with;
 
 /// Maximum number of subjects that are named.
 const MAX_NAMED: usize = 3;
@@ -98,13 +99,10 @@ fn describe_too_few(diagnoses: &[Diagnosis<'_>]) -> String {
 
 /// Names a few subjects, and counts the others.
 fn join_names(names: &[&str]) -> String {
-    let mut named: Vec<String> =
+    let named: Vec<String> =
         names.iter().take(MAX_NAMED).map(|name| to_printable_message(name)).collect();
     match names.len() - named.len() {
-        0 => {
-            let last = named.pop().unwrap_or_default();
-            if named.is_empty() { last } else { format!("{} and {last}", named.join(", ")) }
-        }
+        0 => join_with(&named, "and"),
         1 => format!("{} and 1 other", named.join(", ")),
         others => format!("{} and {others} others", named.join(", ")),
     }

@@ -229,7 +229,7 @@ impl Narrator<'_> {
     /// that was chosen has none at the others.
     fn tried(&self) -> String {
         let at: Vec<String> = self.ranking.candidates().iter().map(|key| label(key)).collect();
-        join_with(&at.iter().map(String::as_str).collect::<Vec<_>>(), "or")
+        join_with(&at, "or")
     }
 
     /// Describes the cheapest subject and by how much it was later, or else by how much the others
@@ -299,7 +299,6 @@ impl Narrator<'_> {
         let Some(first) = group.higher.first() else { return String::new() };
         let at: Vec<String> =
             group.higher.iter().map(|standing| label(standing.percentile)).collect();
-        let at: Vec<&str> = at.iter().map(String::as_str).collect();
         let show = if at.len() > 1 { "show" } else { "shows" };
         if !group.higher.iter().all(Standing::is_tie_of_all) {
             return format!(" {} shows no clear difference {}.", at[0], self.format_tie(first));
