@@ -6,13 +6,10 @@ use std::io::{self, Read};
 
 use crate::machine::os::not_available::NotAvailable;
 use crate::machine::os::perf::{self, Attributes};
+use crate::machine::os::ring::{ENABLE_ON_EXEC, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, INHERIT};
 
 const HARDWARE: u32 = 0;
 const INSTRUCTIONS: u64 = 1;
-const INHERIT: u64 = 1 << 1;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
-const ENABLE_ON_EXEC: u64 = 1 << 12;
 /// Format of a reading: the count, the time enabled, and the time during which the CPU had a
 /// counter, summed over all threads.
 const COUNT_AND_TIMES: u64 = 1 | 2;

@@ -18,10 +18,10 @@ use crate::machine::os::events::{
 use crate::machine::os::imp::{ClockOffsets, clock_offsets, dynamic_clock_ns};
 use crate::machine::os::not_available::{NotAvailable, Obstacle};
 use crate::machine::os::perf::{self, Attributes, Ring};
+use crate::machine::os::ring::COMM;
 
 const TRACEPOINT: u32 = 2;
 const SAMPLE_RAW: u64 = 1 << 10;
-const COMM: u64 = 1 << 9;
 const TASK: u64 = 1 << 13;
 const IOC_SET_OUTPUT: u64 = 0x2405;
 /// Number of the ioctl on architectures with the common numbering.
