@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use cli::exit::{self, Error};
+use cli::terminal::TerminalSize;
 use tickmeter::read::{File, FileId};
 
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
 use crate::meters::{MeterPoll, ReadMeter};
-use crate::top::frame::{FrameSize, View};
+use crate::top::frame::View;
 use crate::top::loop_stats::{Loops, Sort, Window};
 use crate::top::{frame, json};
 use render::formats::{Format, Rendering};
@@ -40,7 +41,7 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     }
     loops.sort(Sort::P99, Window::ALL[0]);
     for (columns, lines) in [(80, 24), (20, 3)] {
-        let size = FrameSize { columns, lines };
+        let size = TerminalSize { columns, lines };
         let view =
             |window| View { window, sort: Sort::P99, needs_whole_window: false, has_help: false };
         let table = costs.measure("table", || frame::table(&loops, view(Window::ALL[0]), size));

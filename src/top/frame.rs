@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use cli::printable::to_printable_line;
+use cli::terminal::TerminalSize;
 use cli::time::format_time;
 use cli::units::{format_exact_duration, to_signed_ns};
 use cli::words::{or_dash, pluralize};
@@ -78,15 +79,8 @@ pub struct View {
     pub has_help: bool,
 }
 
-/// Size of a terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FrameSize {
-    pub columns: usize,
-    pub lines: usize,
-}
-
 /// Renders the whole screen in at most `size.lines` lines of at most `size.columns` characters.
-pub fn screen(loops: &Loops, view: View, faults: &[String], size: FrameSize) -> Vec<String> {
+pub fn screen(loops: &Loops, view: View, faults: &[String], size: TerminalSize) -> Vec<String> {
     let count = loops.iter().count();
     let metered_loops = pluralize(count, "metered loop");
     let mut lines = vec![format!("{metered_loops}, the last {}", value_name(&view.window))];
@@ -99,7 +93,7 @@ pub fn screen(loops: &Loops, view: View, faults: &[String], size: FrameSize) -> 
         lines.push("none is running as this user; see osjitter top --help".to_owned());
     } else {
         let table_lines = size.lines.saturating_sub(footer.len() + 1);
-        lines.extend(table(loops, view, FrameSize { lines: table_lines, ..size }));
+        lines.extend(table(loops, view, TerminalSize { lines: table_lines, ..size }));
     }
     lines.truncate(size.lines.saturating_sub(footer.len()));
     lines.extend(footer);
@@ -132,7 +126,7 @@ fn footer_lines(faults: &[String]) -> Vec<String> {
 
 /// Renders a heading and a line per loop. If there are too many loops, the last line counts the
 /// rest.
-pub fn table(loops: &Loops, view: View, size: FrameSize) -> Vec<String> {
+pub fn table(loops: &Loops, view: View, size: TerminalSize) -> Vec<String> {
     let layout = TableLayout::new(loops, size.columns);
     let mut heading = layout.heading(view.sort);
     let sparkline_width = size.columns.saturating_sub(heading.chars().count() + 1);

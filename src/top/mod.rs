@@ -9,7 +9,7 @@ use crate::interrupt::stop_on_interrupt;
 use clap::Args;
 use cli::exit::{self, Error, ExitStatus, usage};
 use cli::file_io;
-use cli::terminal::{columns, has_cursor, note};
+use cli::terminal::{TerminalSize, columns, has_cursor, note, stdout_size};
 use cli::words::pluralize;
 use cli::wrap::wrap;
 
@@ -24,7 +24,7 @@ pub mod loop_stats;
 mod raw_mode;
 mod screen;
 
-use frame::{FrameSize, View};
+use frame::View;
 use keys::Key;
 use late_functions::LateFunctions;
 use loop_stats::{Loops, Sort, Window};
@@ -152,7 +152,7 @@ fn print_once(args: &TopArgs, mut poller: Poller, view: View) -> exit::Result<Ex
         Format::Jsonl => json::lines(loops),
         _ if loops.is_empty() => String::new(),
         _ => {
-            let size = FrameSize { columns: columns(), lines: usize::MAX };
+            let size = TerminalSize { columns: columns(), lines: usize::MAX };
             let mut text = frame::table(loops, view, size).join("\n") + "\n";
             text.extend(frame::function_lines(loops).iter().map(|line| wrap(line, size.columns)));
             text
@@ -175,7 +175,7 @@ fn show_live(mut poller: Poller, mut view: View) -> exit::Result<ExitStatus> {
         }
         poller.loops.sort(view.sort, view.window);
         let gaps = describe_gaps(poller.meters.faults(), poller.meters.beyond_maximum());
-        let frame = frame::screen(&poller.loops, view, &gaps, screen.size());
+        let frame = frame::screen(&poller.loops, view, &gaps, stdout_size());
         let timeout = POLL_INTERVAL.saturating_sub(last_poll.elapsed());
         let drawn = screen.draw(&frame);
         let key = drawn.and_then(|()| screen.wait_for_key(timeout, INTERRUPT_POLL_INTERVAL, &stop));

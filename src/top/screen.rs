@@ -9,16 +9,11 @@ use cli::terminal::escape_codes::{
     ERASE_BELOW, ERASE_LINE_END, HIDE_CURSOR, LEAVE_ALTERNATE_SCREEN, MOVE_HOME, RESET_STYLE,
     SHOW_CURSOR,
 };
-use cli::terminal::{enable_escape_codes, restore_before_abort};
+use cli::terminal::{enable_escape_codes, restore_before_abort, stdout_size};
 use engine::machine::os;
-use terminal_size::{Height, Width};
 
-use crate::top::frame::FrameSize;
 use crate::top::keys::{Key, KeyReader};
 use crate::top::raw_mode;
-
-/// Size of a terminal that does not report its own.
-const DEFAULT_SIZE: FrameSize = FrameSize { columns: 80, lines: 24 };
 
 /// The terminal in raw mode. Restores the previous mode when it is dropped.
 #[derive(Debug)]
@@ -56,16 +51,6 @@ impl Screen {
         self.keys.has_ended()
     }
 
-    /// Returns the size of the terminal.
-    pub fn size(&self) -> FrameSize {
-        match terminal_size::terminal_size_of(io::stdout()) {
-            Some((Width(columns @ 1..), Height(lines @ 1..))) => {
-                FrameSize { columns: columns.into(), lines: lines.into() }
-            }
-            _ => DEFAULT_SIZE,
-        }
-    }
-
     /// Draws a frame in one write, so that it never appears in part. The second line is the table's
     /// heading, which is bold.
     pub fn draw(&self, frame: &[String]) -> io::Result<()> {
@@ -86,13 +71,13 @@ impl Screen {
         stop_interval: Duration,
         stop: &AtomicBool,
     ) -> io::Result<Option<Key>> {
-        let (start, size) = (tach::Instant::now(), self.size());
+        let (start, size) = (tach::Instant::now(), stdout_size());
         while start.elapsed() < timeout && !stop.load(Ordering::Relaxed) {
             if os::take_stop_request() {
                 return Ok(Some(Key::Suspend));
             }
             let key = self.keys.wait(stop_interval.min(timeout.saturating_sub(start.elapsed())))?;
-            if key.is_some() || self.size() != size {
+            if key.is_some() || stdout_size() != size {
                 return Ok(key);
             }
         }

@@ -70,7 +70,7 @@ fn draw(columns: usize, lines: usize, window: Window, sort: Sort) -> String {
         &loops,
         View { window, sort, needs_whole_window: false, has_help: false },
         &faults,
-        FrameSize { columns, lines },
+        TerminalSize { columns, lines },
     );
     assert!(
         frame.len() <= lines && frame.iter().all(|line| line.chars().count() <= columns),
@@ -108,7 +108,7 @@ fn short_watch_has_dashes() {
     }
     let line = |window, needs_whole_window| {
         let view = View { window, sort: Sort::Name, needs_whole_window, has_help: false };
-        let lines = table(&loops, view, FrameSize { columns: 70, lines: 9 });
+        let lines = table(&loops, view, TerminalSize { columns: 70, lines: 9 });
         lines.into_iter().find(|line| line.starts_with("pump")).unwrap()
     };
     let dashes = |line: &str| line.split_whitespace().filter(|cell| *cell == "-").count();
@@ -135,7 +135,7 @@ fn ambiguous_names_include_the_process() {
         needs_whole_window: false,
         has_help: false,
     };
-    let lines = |columns| table(&loops, view, FrameSize { columns, lines: 9 });
+    let lines = |columns| table(&loops, view, TerminalSize { columns, lines: 9 });
     let starts =
         |columns, start: &str| lines(columns).iter().filter(|line| line.starts_with(start)).count();
     assert_eq!([starts(80, "pump 4711 "), starts(80, "valve  ")], [2, 1], "{:#?}", lines(80));
@@ -155,7 +155,7 @@ fn long_names_keep_both_ends() {
 fn help_explains_every_column() {
     let view =
         View { window: Window::Second, sort: Sort::P99, needs_whole_window: false, has_help: true };
-    let frame = screen(&loops(), view, &[], FrameSize { columns: 80, lines: 24 });
+    let frame = screen(&loops(), view, &[], TerminalSize { columns: 80, lines: 24 });
     let text = frame.join("\n");
     for word in COLUMNS.map(|column| column.heading).into_iter().chain(["METER", "P99/s", "? help"])
     {
@@ -184,7 +184,7 @@ fn frame_names_late_functions() {
         needs_whole_window: false,
         has_help: false,
     };
-    let size = FrameSize { columns: 80, lines: 24 };
+    let size = TerminalSize { columns: 80, lines: 24 };
     let expected = "control-loop: 32.0 ms late, 98 % of it in svc::parse ← svc::main";
     assert!(screen(&loops, view, &[], size).contains(&expected.to_owned()));
     assert!(screen(&Loops::default(), view, &[], size).iter().all(|line| !line.contains('←')));
@@ -198,7 +198,7 @@ fn empty_frame_mentions_help() {
         needs_whole_window: false,
         has_help: false,
     };
-    let frame = screen(&Loops::default(), view, &[], FrameSize { columns: 80, lines: 24 });
+    let frame = screen(&Loops::default(), view, &[], TerminalSize { columns: 80, lines: 24 });
     assert!(frame.iter().any(|line| line.contains("--help")), "{frame:?}");
 }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::exit::Error;
 use crate::printable::{to_printable, to_printable_line, to_printable_message};
 use clap::{ColorChoice, ValueEnum};
+use terminal_size::{Height, Width};
 
 /// The arguments of every command that concern terminals.
 #[derive(Debug, clap::Args)]
@@ -257,9 +258,18 @@ pub struct TerminalSize {
     pub lines: usize,
 }
 
+/// The size of the terminal of standard output: 80 × 24 if it does not report its size.
+pub fn stdout_size() -> TerminalSize {
+    size_or_default(terminal_size::terminal_size_of(std::io::stdout()))
+}
+
 /// The size of the terminal of standard error: 80 × 24 if it does not report its size.
 pub fn stderr_size() -> TerminalSize {
-    match terminal_size::terminal_size_of(std::io::stderr()) {
+    size_or_default(terminal_size::terminal_size_of(std::io::stderr()))
+}
+
+fn size_or_default(reported: Option<(Width, Height)>) -> TerminalSize {
+    match reported {
         Some((width, height)) => {
             TerminalSize { columns: usize::from(width.0), lines: usize::from(height.0) }
         }
