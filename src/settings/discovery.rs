@@ -6,8 +6,9 @@ use clap::ArgMatches;
 use cli::exit::{self, Error};
 use cli::file_io::identity;
 use cli::terminal;
+use render::report::command::quote_word;
 
-use crate::settings::open_file::{OpenFile, display_path, quote};
+use crate::settings::open_file::{OpenFile, display_path};
 #[cfg(unix)]
 use crate::settings::ownership::distrust_reason;
 
@@ -44,7 +45,7 @@ pub fn find(matches: &ArgMatches) -> exit::Result<Option<OpenFile>> {
     let Some(file) = nearest.map(OpenFile::open_regular).transpose()? else { return Ok(None) };
     let Some(reason) = distrust_reason(&file) else { return Ok(Some(file)) };
     let name = display_path(&file.path);
-    let remedy = format!("--config {} uses it anyway", quote(&name));
+    let remedy = format!("--config {} uses it anyway", quote_word(&name));
     terminal::note(false, &format!("warning: ignoring {name}: {reason}; {remedy}"));
     Ok(None)
 }

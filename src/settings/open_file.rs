@@ -1,6 +1,5 @@
 //! A file of settings, and its path in messages.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -36,9 +35,4 @@ pub fn display_path(file: &Path) -> String {
     let current = std::env::current_dir().ok();
     let relative = current.and_then(|directory| file.strip_prefix(directory).ok());
     relative.unwrap_or(file).display().to_string()
-}
-
-/// Quotes a path for a command line.
-pub fn quote(path: &str) -> Cow<'_, str> {
-    shlex::try_quote(path).unwrap_or(Cow::Borrowed(path))
 }

@@ -8,8 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use engine::machine::os;
+use render::report::command::quote_word;
 
-use crate::settings::open_file::{OpenFile, display_path, quote};
+use crate::settings::open_file::{OpenFile, display_path};
 
 /// Permissions of the group, and of all others, to write.
 const WRITE_BY_GROUP: u32 = 0o020;
@@ -70,7 +71,7 @@ fn is_shared(object: &Metadata) -> bool {
 fn format_argument(path: &Path) -> String {
     match display_path(path).as_str() {
         "" => ".".to_owned(),
-        path => quote(path).into_owned(),
+        path => quote_word(path),
     }
 }
 

@@ -280,7 +280,7 @@ fn common(scenarios: &[Scenario], value: impl Fn(&Scenario) -> u64) -> Option<u6
 }
 
 /// Quotes a text for a shell.
-fn quote_word(text: &str) -> String {
+pub fn quote_word(text: &str) -> String {
     match shlex::try_quote(text) {
         Ok(quoted) => quoted.into_owned(),
         Err(_) => text.to_owned(),
