@@ -36,12 +36,13 @@ impl MetricRule {
     /// Returns the rule for the [logarithms](Self::logarithms) of the values.
     #[must_use]
     pub fn number_rule(&self) -> NumberRule {
-        let tolerance = if self.higher_is_better {
-            1.0 / (1.0 - self.tolerance.min(0.999)) - 1.0
+        // The floor is a rise of the value, and not of the reciprocal that is judged.
+        let (tolerance, floor) = if self.higher_is_better {
+            (1.0 / (1.0 - self.tolerance.min(0.999)) - 1.0, 0.0)
         } else {
-            self.tolerance
+            (self.tolerance, self.floor)
         };
-        NumberRule { uses_quiet_half: true, tolerance, floor: self.floor, period_ns: 1 }
+        NumberRule { uses_quiet_half: true, tolerance, floor, period_ns: 1 }
     }
 
     /// Returns the logarithms of the values. Larger ones are worse, and runs have no stalls.
@@ -190,6 +191,10 @@ mod tests {
                 .outcome,
             Outcome::Regressed
         );
+        // Rates have no floor.
+        let half = vec![Sides { base: 1e3, candidate: 500.0 }; 50];
+        let rate = MetricRule { floor: 1e3, ..RATE };
+        assert_eq!(rate.judge(&half, SHARE, true).outcome, Outcome::Regressed);
     }
 
     #[test]
