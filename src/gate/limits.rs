@@ -182,7 +182,7 @@ impl Limits {
                 let report = &reported.report;
                 // The verdict describes the machine of the report, unless this machine was measured
                 // as well.
-                if gate.verdict.comparisons.is_empty() && gate.verdict.baseline.is_none() {
+                if gate.verdict.answers().next().is_none() {
                     gate.verdict.host = report.host.clone();
                 }
                 let Subject { id, status, .. } = reported.subject();

@@ -7,6 +7,8 @@ use files::report::{Report, Warning};
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use super::Gate;
+#[cfg(unix)]
+use super::runs::ScriptPair;
 use crate::osjitter::Osjitter;
 #[cfg(unix)]
 use crate::osjitter::{Ran, interrupt_while_measuring};
@@ -377,6 +379,22 @@ fn limits_and_comparison_share_a_verdict() {
     let verdict = gate.verdict();
     assert_eq!((verdict.comparisons.len(), verdict.limits.len(), verdict.partial), (1, 1, false));
     assert_eq!((gate.ran.code, verdict.verdict), (1, Outcome::LimitBroken), "{}", gate.ran.stdout);
+}
+
+/// A verdict on programs describes the machine on which they ran, and not that of a limited report.
+#[cfg(unix)]
+#[test]
+fn verdict_names_the_measured_machine() {
+    let file = "tests/fixtures/report.json";
+    let report = Report::from_json(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let limit = ["--limit", "max=1h", "--report", file, "--subject", "nanosleep"];
+    let reported = Gate::run(&limit).exits(0);
+    assert_eq!(reported.verdict().host, report.host);
+    let script = "printf 'osjitter.series/1\\nmetric x u lower\\nx 5\\n' >\"$OSJITTER_OUT\"\n";
+    let scripts = ScriptPair::new(script, script);
+    let gate = scripts.gate(&[&["--metric", "x"][..], &limit].concat()).exits(0);
+    assert!(gate.verdict().runs.is_some() && gate.verdict().limits.len() == 1);
+    assert_ne!(gate.verdict().host, report.host);
 }
 
 #[cfg(unix)]
