@@ -237,6 +237,14 @@ impl Limits {
                     ));
                 }
             }
+            let last_ticks = ticks % round_ticks;
+            if last_ticks > 0 && !path.is_supported_by_round(last_ticks) {
+                return Err(usage!(
+                    "{path} needs longer rounds, and the last one of --ticks {ticks} has {last_ticks} ticks; give --ticks \
+                     {}; nothing was measured",
+                    ticks - last_ticks
+                ));
+            }
             if limit.is_rate {
                 rate_limits::check_planned(limit, scenario, self.max_stall, self.round_ticks)?;
             }

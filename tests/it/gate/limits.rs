@@ -256,6 +256,13 @@ fn unsupported_limits_are_rejected() {
             "once",
         ),
         (&["--ticks", "5", "--a", "spin", "--b", "spin"], "--limit"),
+        (
+            &[
+                "--limit", "median_round.p50=1ms", "--subject", "spin", "--ticks", "255",
+                "--round-ticks", "25",
+            ],
+            "the last one of --ticks 255 has 5 ticks; give --ticks 250",
+        ),
     ] {
         Gate::run(args).refuses(says);
     }

@@ -244,12 +244,21 @@ impl SummaryPath {
             NumberKind::Statistic(_, Statistic::Quantile(q)) => {
                 Some((quantile::MIN_SAMPLES_ABOVE / (1.0 - q)).round() as u64)
             }
-            NumberKind::MedianRound(q) => {
-                let is_supported = usize::try_from(round_ticks)
-                    .is_ok_and(|n| quantile::is_supported_by_round(n, q));
-                is_supported.then_some(round_ticks * bootstrap::MIN_ROUNDS as u64)
-            }
+            NumberKind::MedianRound(_) => self
+                .is_supported_by_round(round_ticks)
+                .then_some(round_ticks * bootstrap::MIN_ROUNDS as u64),
             _ => Some(1),
+        }
+    }
+
+    /// Whether a round of this many ticks has the number, if every round must have it.
+    #[must_use]
+    pub fn is_supported_by_round(&self, ticks: u64) -> bool {
+        match self.kind {
+            NumberKind::MedianRound(q) => {
+                usize::try_from(ticks).is_ok_and(|n| quantile::is_supported_by_round(n, q))
+            }
+            _ => true,
         }
     }
 }
