@@ -241,8 +241,19 @@ impl SummaryPath {
     #[must_use]
     pub fn least_ticks(&self, round_ticks: u64) -> Option<u64> {
         match self.kind {
-            NumberKind::Statistic(_, Statistic::Quantile(q)) => {
-                Some((quantile::MIN_SAMPLES_ABOVE / (1.0 - q)).round() as u64)
+            NumberKind::Statistic(series, statistic) => {
+                let values = match statistic {
+                    Statistic::Quantile(q) => {
+                        (quantile::MIN_SAMPLES_ABOVE / (1.0 - q)).round() as u64
+                    }
+                    _ => 1,
+                };
+                match (series, round_ticks) {
+                    // A round has one difference less than ticks.
+                    (Series::Consecutive, ..=1) => None,
+                    (Series::Consecutive, _) => Some(values + values.div_ceil(round_ticks - 1)),
+                    _ => Some(values),
+                }
             }
             NumberKind::MedianRound(_) => self
                 .is_supported_by_round(round_ticks)

@@ -140,6 +140,11 @@ fn minimum_ticks_depend_on_the_number() {
         (Some(2_500), None)
     );
     assert_eq!(least("missed", 250), Some(1));
+    // A round of 25 ticks has 24 differences: 20 rounds have 480, and 21 more ticks the other 20.
+    for (round, ticks) in [(25, Some(521)), (251, Some(502)), (1_000, Some(501)), (1, None)] {
+        assert_eq!(least("jitter_consecutive.p99", round), ticks, "{round}");
+    }
+    assert_eq!(least("jitter_consecutive.mean", 2), Some(2));
 }
 
 #[test]
