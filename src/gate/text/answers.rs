@@ -6,7 +6,7 @@ use cli::amount::format_amount;
 use cli::printable::to_printable_line;
 use cli::time::{format_duration, format_rate, format_time};
 use cli::units::format_rounded_duration;
-use cli::words::{group_digits, pluralize};
+use cli::words::{group_digits, pluralize, prefix_or_empty};
 use files::gate::verdict::{
     BaselineMetric, BaselineVerdict, LimitCheck, Metric, Mode, PairVerdict, RateBounds, RunMetric,
     RunsVerdict, SameProgram, UnjudgedBench, Verdict,
@@ -340,7 +340,8 @@ fn value_row(check: &LimitCheck) -> Row {
     let (limit, value) = (format(check.limit), format_option(check.value, format));
     let interval = format_option(check.interval, |[low, high]| format_range(low, high, format));
     let path = &check.path;
-    let sentence = format!("{path} {value} ({interval}), limit {limit}");
+    let reason = unshown_reason(check);
+    let sentence = format!("{path} {value} ({interval}), limit {limit}{reason}");
     Row {
         name: path.clone(),
         class: check.subject.clone(),
@@ -349,6 +350,16 @@ fn value_row(check: &LimitCheck) -> Row {
         explanation: Explanation::Sentence(sentence),
         cells: vec![limit, value, interval],
     }
+}
+
+/// Returns the reason of an inconclusive limit, unless its numbers show it: they contain the limit.
+fn unshown_reason(check: &LimitCheck) -> String {
+    let is_shown = |reason: &Reason| match reason {
+        Reason::TooNoisy => true,
+        Reason::TooFewTicks => check.rate.is_some(),
+        _ => false,
+    };
+    prefix_or_empty(": ", check.reason.filter(|reason| !is_shown(reason)))
 }
 
 fn rate_row(check: &LimitCheck) -> Row {
@@ -363,8 +374,9 @@ fn rate_row(check: &LimitCheck) -> Row {
             let assumed = bounds.max_stall_ns.map_or(String::new(), |ns| {
                 format!("; no stall above {}", format_rounded_duration(Duration::from_nanos(ns)))
             });
+            let reason = unshown_reason(check);
             let sentence =
-                format!("{path}: {bound} after {after} ({missed}{assumed}), limit {limit}");
+                format!("{path}: {bound} after {after} ({missed}{assumed}), limit {limit}{reason}");
             (missed, bound, sentence)
         }
         None => {

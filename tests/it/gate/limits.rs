@@ -111,9 +111,11 @@ fn few_rounds_are_inconclusive() {
     let few =
         ["--subject", "nanosleep", "--period", "1ms", "--ticks", "900", "--round-ticks", "100"];
     for (extra, code) in [(&[][..], 0), (&["--on-inconclusive", "fail"], 3)] {
-        let gate = limits(&["p50=0ns"], &[&few[..], extra].concat());
+        let gate = limits(&["p50=0ns"], &[&few[..], extra, &["--format", "junit"]].concat());
         let verdict = gate.verdict();
         assert_eq!((gate.ran.code, verdict.verdict), (code, Outcome::Inconclusive));
+        let reason = ": there are too few rounds for an interval\"/></testcase>";
+        assert!(gate.ran.stdout.contains(reason), "{}", gate.ran.stdout);
         assert_eq!(
             (verdict.reason, verdict.limits[0].interval),
             (Some(Reason::TooFewRounds), None)
