@@ -9,7 +9,9 @@ use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
 use render::document::html;
 
-use crate::gate::text::{RenderedVerdict, Row, UnjudgedRow, early_end, remarks};
+use crate::gate::text::{
+    RenderedVerdict, Row, UnjudgedRow, early_end, reason_without_row, remarks,
+};
 
 pub fn render(rendered: &RenderedVerdict) -> String {
     let RenderedVerdict { verdict, sections } = rendered;
@@ -17,9 +19,15 @@ pub fn render(rendered: &RenderedVerdict) -> String {
     let unjudged: Vec<&UnjudgedRow> =
         sections.iter().flat_map(|section| &section.unjudged).collect();
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    text += &format_suite_tag(verdict, &rows, unjudged.len());
+    let open_reason = reason_without_row(verdict, sections);
+    let open = unjudged.len() + usize::from(open_reason.is_some());
+    text += &format_suite_tag(verdict, &rows, open);
     text.extend(rows.into_iter().map(format_case));
     text.extend(unjudged.into_iter().map(format_unjudged));
+    if let Some(reason) = open_reason {
+        let case = "  <testcase classname=\"osjitter.gate\" name=\"verdict\"";
+        let _ = writeln!(text, "{case}><skipped message=\"{reason}\"/></testcase>");
+    }
     if let Some(reason) = early_end(verdict) {
         let case = "  <testcase classname=\"osjitter.gate\" name=\"measuring\"";
         let message = escape_attribute(reason);
@@ -34,15 +42,16 @@ pub fn render(rendered: &RenderedVerdict) -> String {
     text
 }
 
-fn format_suite_tag(verdict: &Verdict, rows: &[&Row], unjudged: usize) -> String {
+/// Formats the tag of the suite. `open` is the number of inconclusive cases that are no rows.
+fn format_suite_tag(verdict: &Verdict, rows: &[&Row], open: usize) -> String {
     let count =
         |is_counted: fn(Outcome) -> bool| rows.iter().filter(|row| is_counted(row.verdict)).count();
     let errors = usize::from(early_end(verdict).is_some());
     format!(
         "<testsuite name=\"osjitter gate\" tests=\"{}\" failures=\"{}\" skipped=\"{}\" errors=\"{errors}\" time=\"{:.3}\">\n",
-        rows.len() + unjudged + errors,
+        rows.len() + open + errors,
         count(|outcome| matches!(outcome, Outcome::Regressed | Outcome::LimitBroken)),
-        count(|outcome| outcome == Outcome::Inconclusive) + unjudged,
+        count(|outcome| outcome == Outcome::Inconclusive) + open,
         verdict.duration_ns as f64 / 1e9
     )
 }

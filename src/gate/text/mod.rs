@@ -37,6 +37,17 @@ fn early_end(verdict: &Verdict) -> Option<&str> {
     verdict.partial.then(|| verdict.failure.as_deref().unwrap_or("interrupted"))
 }
 
+/// Returns the reason of an inconclusive verdict that no row shows, as of a screen whose time was
+/// over before the first pair.
+fn reason_without_row(verdict: &Verdict, sections: &[Section]) -> Option<Reason> {
+    let is_open = |section: &Section| {
+        section.rows.iter().any(|row| row.verdict == Outcome::Inconclusive)
+            || section.unjudged.iter().any(|row| !row.is_allowed)
+    };
+    let is_shown = early_end(verdict).is_some() || sections.iter().any(is_open);
+    verdict.reason.filter(|_| !is_shown)
+}
+
 /// Returns the remarks on a verdict: the fitness of the machine, and the warnings.
 fn remarks(verdict: &Verdict) -> Vec<Remark> {
     let mut remarks = Vec::new();

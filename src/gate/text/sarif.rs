@@ -5,10 +5,10 @@
 use cli::printable::to_printable_line;
 use files::file::to_indented_json;
 use files::gate::verdict::Verdict;
-use jitterstat::gate::decision::Outcome;
+use jitterstat::gate::decision::{Outcome, Reason};
 use serde_json::{Value, json};
 
-use crate::gate::text::{Row, Section, UnjudgedRow, early_end, remarks};
+use crate::gate::text::{Row, Section, UnjudgedRow, early_end, reason_without_row, remarks};
 
 const PAGE: &str = "https://github.com/osjitter/osjitter/blob/main/docs/src/gate.md";
 
@@ -56,6 +56,7 @@ pub fn sarif(verdict: &Verdict, sections: &[Section]) -> String {
     let mut results: Vec<Value> =
         sections.iter().flat_map(|s| &s.rows).filter_map(row_finding).collect();
     results.extend(sections.iter().flat_map(|s| &s.unjudged).map(unjudged_finding));
+    results.extend(reason_without_row(verdict, sections).and_then(verdict_finding));
     let early_end = early_end(verdict);
     let mut invocation = json!({ "executionSuccessful": early_end.is_none() });
     let failure = early_end.map(|reason| notification("error", reason)).into_iter();
@@ -107,6 +108,12 @@ fn unjudged_finding(row: &UnjudgedRow) -> Value {
     let kind = if row.is_allowed { "informational" } else { "open" };
     let name = format!("{}.{}", row.class, row.name);
     finding(index, kind, &name, &format!("not judged: {}", row.reason()))
+}
+
+/// Returns the finding of a verdict that is inconclusive without a number.
+fn verdict_finding(reason: Reason) -> Option<Value> {
+    let index = RULES.iter().position(|rule| rule.outcome == Outcome::Inconclusive)?;
+    Some(finding(index, "open", "verdict", &reason.to_string()))
 }
 
 fn finding(rule_index: usize, kind: &str, name: &str, detail: &str) -> Value {

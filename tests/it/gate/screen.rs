@@ -6,6 +6,8 @@ use serde_json::json;
 #[cfg(unix)]
 use super::runs::{COUNTED, ScriptPair, runs};
 use super::{Gate, gate};
+#[cfg(unix)]
+use crate::osjitter::Osjitter;
 
 /// Number of pairs below which a screen decides nothing.
 const MIN_PAIRS: u64 = 24;
@@ -150,6 +152,16 @@ fn blocked_runs_end_with_the_screen() {
     );
     let [warning] = &verdict.warnings[..] else { panic!("{:?}", verdict.warnings) };
     assert_eq!(warning.code, "screen-too-short");
+    let file = gate.ran.path("verdict.json");
+    let reason = "there are too few rounds for an interval";
+    for (format, expected) in [
+        ("junit", "tests=\"1\" failures=\"0\" skipped=\"1\" errors=\"0\"".to_owned()),
+        ("junit", format!("name=\"verdict\"><skipped message=\"{reason}\"/></testcase>")),
+        ("sarif", format!("verdict: {reason}")),
+    ] {
+        let text = Osjitter::new(["report", "--format", format]).args([&file]).run().exits(0);
+        assert!(text.stdout.contains(&expected), "{format}: {}", text.stdout);
+    }
 }
 
 #[cfg(unix)]
