@@ -8,8 +8,8 @@ use cli::time::{format_duration, format_rate, format_time};
 use cli::units::format_rounded_duration;
 use cli::words::{group_digits, pluralize, prefix_or_empty};
 use files::gate::verdict::{
-    BaselineMetric, BaselineVerdict, LimitCheck, Metric, Mode, PairVerdict, RateBounds, RunMetric,
-    RunsVerdict, SameProgram, UnjudgedBench, Verdict,
+    BaselineMetric, BaselineVerdict, JudgedNumber, LimitCheck, Metric, Mode, PairVerdict,
+    RateBounds, RunMetric, RunsVerdict, SameProgram, UnjudgedBench, Verdict,
 };
 use jitterstat::gate::decision::{Outcome, Reason};
 use render::document::Document;
@@ -107,7 +107,8 @@ fn pair_advice(verdict: &PairVerdict) -> Option<String> {
     let has_subjects = verdict.plan.cpu.is_some() && verdict.a.contains('@');
     let can_use_duet = verdict.mode == Mode::Interleaved && has_subjects;
     let duet_hint = if can_use_duet { ", or try --duet" } else { "" };
-    let Some(pairs) = pairs_to_decide(verdict) else {
+    let metrics = verdict.metrics.iter().map(|metric| (&metric.judged, metric.pairs_to_decide));
+    let Some(pairs) = pairs_to_decide(metrics) else {
         return Some(format!(
             "more pairs would not decide it here: a quieter machine would, or a wider --tolerance {}=…%{duet_hint}",
             first.name
@@ -143,17 +144,18 @@ fn more_pairs(
     MorePairs { pairs: format!("about {pairs} pairs of {noun} ({duration})"), flag }
 }
 
-/// Returns the number of pairs that would decide every open metric. `None` if one of them needs
-/// more than a gate allows.
-fn pairs_to_decide(verdict: &PairVerdict) -> Option<u64> {
-    let is_undecided = |metric: &&Metric| {
-        metric.judged.is_inconclusive()
-            && matches!(metric.judged.reason, Some(Reason::TooNoisy | Reason::TooFewRounds))
+/// Returns the number of pairs that would decide every open metric, given that of each. `None` if
+/// one of them needs more than a gate allows.
+fn pairs_to_decide<'a>(
+    metrics: impl Iterator<Item = (&'a JudgedNumber, Option<u64>)>,
+) -> Option<u64> {
+    let is_undecided = |judged: &JudgedNumber| {
+        judged.is_inconclusive()
+            && matches!(judged.reason, Some(Reason::TooNoisy | Reason::TooFewRounds))
     };
-    let undecided = verdict.metrics.iter().filter(is_undecided);
-    let needed: Option<Vec<u64>> = undecided
-        .map(|metric| metric.pairs_to_decide.filter(|&pairs| pairs <= MAX_PAIRS))
-        .collect();
+    let undecided = metrics.filter(|(judged, _)| is_undecided(judged));
+    let needed: Option<Vec<u64>> =
+        undecided.map(|(_, pairs)| pairs.filter(|&pairs| pairs <= MAX_PAIRS)).collect();
     needed?.into_iter().max()
 }
 
@@ -222,8 +224,8 @@ fn runs_advice(verdict: &RunsVerdict) -> Option<String> {
                 .to_owned(),
         );
     }
-    let open = verdict.metrics.iter().filter(|metric| metric.judged.is_inconclusive());
-    let pairs = open.filter_map(|metric| metric.pairs_to_decide).max()?;
+    let metrics = verdict.metrics.iter().map(|metric| (&metric.judged, metric.pairs_to_decide));
+    let pairs = pairs_to_decide(metrics)?;
     let pair_seconds = verdict.duration_ns as f64 / 1e9 / verdict.pairs as f64;
     let RunsVerdict { a, b, plan, .. } = verdict;
     let more = more_pairs(pairs, verdict.pairs, &plan.looks, pair_seconds, "runs");
@@ -451,6 +453,8 @@ fn advice_without_number(check: &LimitCheck) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use files::gate::verdict::RunPlan;
+
     use super::*;
 
     #[test]
@@ -468,5 +472,54 @@ mod tests {
         assert_eq!(advice(24, 30, &looks), first);
         let more = "about 260 pairs of runs (26s): --max-pairs 260";
         assert_eq!(advice(260, 200, &looks), more);
+    }
+
+    /// A gate refuses more pairs than its maximum, and some numbers are decided by no more pairs.
+    #[test]
+    fn advised_pairs_decide_every_number() {
+        let metric = |pairs_to_decide| RunMetric {
+            name: "wall".to_owned(),
+            unit: "ns".to_owned(),
+            higher_is_better: false,
+            judged: JudgedNumber {
+                verdict: Outcome::Inconclusive,
+                reason: Some(Reason::TooNoisy),
+                ratio: None,
+                ratio_interval: None,
+                tolerated_ratio: 1.05,
+            },
+            a: 1.0,
+            b: 1.0,
+            pairs: 12,
+            pairs_to_decide,
+            values: Vec::new(),
+        };
+        let plan = RunPlan {
+            warmup_runs: 1,
+            prepare: None,
+            seed: 1,
+            cpu: None,
+            alpha: 0.005,
+            looks: vec![24],
+        };
+        let advice = |numbers: &[Option<u64>]| {
+            runs_advice(&RunsVerdict {
+                a: "a".to_owned(),
+                b: "b".to_owned(),
+                duration_ns: 1,
+                verdict: Outcome::Inconclusive,
+                reason: Some(Reason::TooNoisy),
+                plan: plan.clone(),
+                pairs: 24,
+                looks_taken: 1,
+                metrics: numbers.iter().copied().map(metric).collect(),
+                unjudged: Vec::new(),
+                same_program: None,
+            })
+        };
+        let most = advice(&[Some(90), Some(MAX_PAIRS)]).expect("an advice");
+        assert!(most.ends_with("would probably decide b against a: --max-pairs 6400"), "{most}");
+        assert_eq!(advice(&[Some(90), Some(MAX_PAIRS + 1)]), None);
+        assert_eq!(advice(&[Some(90), None]), None);
     }
 }
