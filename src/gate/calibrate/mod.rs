@@ -199,7 +199,7 @@ fn build_calibration(
         pairs: values.len() as u64,
         pair_ns,
         warnings: [
-            calibration::warnings(&metrics, values.len()),
+            calibration::warnings(&metrics, values.len(), &test.rules.looks),
             pairs.left_out.warnings("rounds"),
         ]
         .concat(),

@@ -122,7 +122,7 @@ impl MeasuredPairs {
             metrics: runs::metrics(&self.metrics, &recording),
             inconclusive: recording.inconclusive(),
             real_gates: recording.real_gates(),
-            warnings: [warnings(&[], pairs), self.left_out.warnings("runs")].concat(),
+            warnings: [warnings(&[], pairs, &looks), self.left_out.warnings("runs")].concat(),
         }
     }
 }

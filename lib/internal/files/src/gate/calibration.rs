@@ -159,11 +159,12 @@ impl CalibrationPlan {
     }
 }
 
-/// Returns warnings about metrics that were calibrated with this number of pairs.
+/// Returns warnings about metrics that were calibrated with this number of pairs. `looks` are those
+/// of a gate.
 #[must_use]
-pub fn warnings(metrics: &[CalibratedMetric], pairs: usize) -> Vec<Warning> {
+pub fn warnings(metrics: &[CalibratedMetric], pairs: usize, looks: &[usize]) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    if pairs < decision::LOOKS[0] {
+    if looks.first().is_some_and(|&first| pairs < first) {
         let message = format!("{pairs} pairs are fewer than a gate takes until its first look.");
         warnings.push(Warning::new("few-pairs", message, "Calibrate for longer, with --max-time."));
     }

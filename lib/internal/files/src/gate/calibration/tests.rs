@@ -157,7 +157,7 @@ fn new_calibration(pairs: &[Pair]) -> Calibration {
         same_stall_share: 0.0,
         steal_share: None,
         fitness: None,
-        warnings: warnings(&[], 0),
+        warnings: warnings(&[], 0, &rules.looks),
         rounds: crate::gate::verdict::records(pairs),
     }
 }
@@ -260,6 +260,18 @@ fn stalls_make_changes_undetectable() {
     assert_eq!(lifted.pairs_to_detect(1.05_f64.ln(), alpha), None);
     assert_eq!(dominated.pairs_to_detect(2_f64.ln(), alpha), None);
     assert_eq!(dominated.smallest_detectable(400, alpha), None);
+}
+
+/// A gate of whole runs looks first after fewer pairs than one of lateness.
+#[test]
+fn few_pairs_miss_the_first_look() {
+    for (looks, pairs, is_few) in
+        [([24, 50], 23, true), ([24, 50], 24, false), ([50, 100], 49, true)]
+    {
+        let codes: Vec<String> =
+            warnings(&[], pairs, &looks).into_iter().map(|warning| warning.code).collect();
+        assert_eq!(codes.contains(&"few-pairs".to_owned()), is_few, "{looks:?} {pairs}");
+    }
 }
 
 #[test]
