@@ -198,6 +198,7 @@ pub fn recording(pairs: &[Pair], rules: &Rules, tail_quantile: f64, pair_ns: u64
         alpha: rules.alpha,
         looks: rules.looks.clone(),
         pair_ns,
+        keeps_outcomes: false,
     }
 }
 

@@ -65,6 +65,9 @@ pub struct Recording {
     pub looks: Vec<usize>,
     /// Wall time of one pair.
     pub pair_ns: u64,
+    /// Whether a number keeps the outcome of the first look that decides it, as in a gate of whole
+    /// runs. Otherwise, every look judges all numbers.
+    pub keeps_outcomes: bool,
 }
 
 /// A number with its rule and its values in all pairs.
@@ -142,11 +145,15 @@ impl Recording {
     fn decide(&self, looks: &[usize]) -> (Outcome, usize) {
         let alpha = alpha_share(self.alpha, self.numbers.len(), looks.len());
         let last = looks.last().copied().unwrap_or(0);
+        let mut outcomes = vec![Outcome::Inconclusive; self.numbers.len()];
         for &pairs in looks.iter().take_while(|&&pairs| pairs <= self.pairs()) {
-            let judge = |number: &RecordedNumber| {
-                number.rule.judge(&number.values[..pairs], alpha, pairs == last).outcome
-            };
-            let outcome = Outcome::worst_of(self.numbers.iter().map(judge));
+            for (number, outcome) in self.numbers.iter().zip(&mut outcomes) {
+                if *outcome == Outcome::Inconclusive || !self.keeps_outcomes {
+                    let values = &number.values[..pairs];
+                    *outcome = number.rule.judge(values, alpha, pairs == last).outcome;
+                }
+            }
+            let outcome = Outcome::worst_of(outcomes.iter().copied());
             if outcome != Outcome::Inconclusive {
                 return (outcome, pairs);
             }

@@ -110,7 +110,7 @@ pub fn recording(
         values: metric.rule.logarithms(&metric.values),
     };
     let numbers = recorded.iter().map(number).collect();
-    Recording { numbers, alpha, looks: looks.to_vec(), pair_ns }
+    Recording { numbers, alpha, looks: looks.to_vec(), pair_ns, keeps_outcomes: true }
 }
 
 /// Calibrates each number of a [`recording`].
@@ -338,6 +338,26 @@ mod tests {
         assert_eq!((real.gates, real.passed), (8, 8));
         let undecided = shares(&record_runs(400, 0.5));
         assert!(undecided[0] > 0.5, "{undecided:?}");
+    }
+
+    /// The first metric is quiet up to the first look, and the second one from there on.
+    #[test]
+    fn decided_metrics_keep_their_outcomes() {
+        let quiet = |level: f64| vec![Sides { base: level, candidate: level }; 50];
+        let noisy = |level: f64| -> Vec<Sides<f64>> {
+            let pair = Sides { base: level, candidate: 50.0 * level };
+            (0..50).map(|n| if n % 2 == 0 { pair } else { pair.swapped() }).collect()
+        };
+        // The quieter half of a hundred pairs is the later one.
+        let values = [[quiet(1e7), noisy(1e4)].concat(), [noisy(1e7), quiet(1e6)].concat()];
+        let metric = |values| RecordedMetric {
+            name: "x".into(),
+            unit: "u".into(),
+            rule: MetricRule { floor: 0.0, ..TIME },
+            values,
+        };
+        let real = record(&values.map(metric)).real_gates();
+        assert_eq!((real.gates, real.passed), (1, 1));
     }
 
     #[test]
