@@ -47,7 +47,7 @@ pub struct CollectedPairs {
     pub values: Vec<Pair>,
     /// The rounds behind each pair.
     pub records: Vec<PairRecord>,
-    /// Early, lost and stalled ticks of the pairs.
+    /// Early, lost and stalled ticks of the pairs, and the rounds that only one side lost.
     pub arrivals: Arrivals,
     /// Lateness of every tick of each side in these pairs, if the collection keeps ticks.
     pub lateness_ns: Sides<Vec<i64>>,
@@ -265,8 +265,16 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
                 let rounds = Sides { base: base.record, candidate: candidate.record };
                 self.record_pair(PairRecord { rounds, candidate_first });
             }
-            (None, _) => self.record_empty_pair(Side::Base),
-            (Some(_), None) => self.record_empty_pair(Side::Candidate),
+            (None, None) => self.record_empty_pair(Side::Base),
+            // Both values of the pair are left out, and yet a side has lost its ticks.
+            (None, Some(candidate)) => {
+                self.pairs.arrivals.add_lost_round(Side::Base, candidate.arrivals);
+                self.record_empty_pair(Side::Base);
+            }
+            (Some(base), None) => {
+                self.pairs.arrivals.add_lost_round(Side::Candidate, base.arrivals);
+                self.record_empty_pair(Side::Candidate);
+            }
         }
     }
 

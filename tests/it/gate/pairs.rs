@@ -355,6 +355,28 @@ fn lost_ticks_are_not_judged() {
     assert_eq!(judge(20_000, 20_000, &["scripted", "scripted-b"]).verdict().verdict, Outcome::Pass);
 }
 
+/// Pairs without a tick on a side are left out, but not only the machine can cause them.
+#[test]
+fn lost_rounds_are_not_judged() {
+    // Noisy rounds, which decide nothing before many others follow.
+    let mut levels = [[20_000; 800]; 2];
+    for round in 0..66 {
+        levels[round % 2][round] = 80_000;
+    }
+    let mut script = late_by(&levels[0], &levels[1]);
+    let rounds = ["--period", "1ms", "--round-ticks", "40", "--warmup", "3"];
+    let judge = |script: &Value| {
+        let gate = super::gate(&[&SCRIPTS[..], &rounds].concat()).script(script);
+        let gate = Gate::from_ran(gate.run()).exits(0);
+        let codes = gate.verdict().warnings.iter().map(|warning| warning.code.clone());
+        (gate.verdict().verdict, gate.verdict().reason, codes.collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(judge(&script), (Outcome::Pass, None, String::new()));
+    script["scripted-b"]["no_tick_in_every"] = 11.into();
+    let codes = "lost-ticks no-tick".to_owned();
+    assert_eq!(judge(&script), (Outcome::Inconclusive, Some(Reason::LostTicks), codes));
+}
+
 /// A stall counts once, however many ticks it delays.
 #[test]
 fn stalls_of_a_side_are_open() {

@@ -138,6 +138,13 @@ impl Arrivals {
         self.missed.add(pair.map(|round| planned.saturating_sub(round.in_time)));
     }
 
+    /// Adds a pair in which a side delivered none of its ticks, given the round of the other side.
+    pub fn add_lost_round(&mut self, side: Side, other: RoundArrivals) {
+        let lost = RoundArrivals { delivered: 0, counted: 0, early: 0, in_time: 0, ..other };
+        let pair = Sides { base: lost, candidate: other };
+        self.add(if side == Side::Base { pair } else { pair.swapped() });
+    }
+
     /// Returns the number of planned ticks of each side.
     #[must_use]
     pub fn planned(&self) -> u64 {
@@ -289,6 +296,20 @@ mod tests {
             assert_eq!(found, Sides { base: None, candidate: Some(Reason::LostTicks) });
             // Both lose as many, as two tickers do that skip missed ticks.
             assert_eq!(faults([Sides { base: candidate, candidate }; 50]), Sides::default());
+        }
+    }
+
+    #[test]
+    fn lost_rounds_are_lost_ticks() {
+        for (lost, fault) in [(9, None), (10, Some(Reason::LostTicks))] {
+            for side in [Side::Base, Side::Candidate] {
+                let mut arrivals = Arrivals::default();
+                (0..90).for_each(|_| arrivals.add(Sides { base: on_time(), candidate: on_time() }));
+                (0..lost).for_each(|_| arrivals.add_lost_round(side, on_time()));
+                let mut expected = Sides::default();
+                expected[side] = fault;
+                assert_eq!(arrivals.faults(), expected, "{lost} of {side:?}");
+            }
         }
     }
 

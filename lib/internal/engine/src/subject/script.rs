@@ -30,6 +30,7 @@
 //! | `steal_ns`, `run_queue_ns` | costs per round; unknown if missing |
 //! | `fail` | the round that cannot be measured, and the reason |
 //! | `no_tick_in_round` | the round in which every tick is skipped |
+//! | `no_tick_in_every` | the number of rounds of which the last one skips every tick |
 //! | `interrupt_at_round` | the round that is interrupted after half of its ticks |
 //!
 //! Lists per round repeat over the rounds, and each list repeats over the ticks of its round. The
@@ -68,6 +69,7 @@ struct Script {
     fail: Option<Failure>,
     interrupt_at_round: Option<u64>,
     no_tick_in_round: Option<u64>,
+    no_tick_in_every: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -189,7 +191,10 @@ pub fn replay(
         return Err(ScriptError::Scripted(fail.reason.clone()));
     }
     let stopped = script.interrupt_at_round == Some(index);
-    let ticks = match script.no_tick_in_round == Some(index) {
+    let is_last_of = |rounds: u64| (index + 1).is_multiple_of(rounds);
+    let is_lost =
+        script.no_tick_in_round == Some(index) || script.no_tick_in_every.is_some_and(is_last_of);
+    let ticks = match is_lost {
         true => 0,
         false if stopped => grid.ticks / 2,
         false => grid.ticks,
