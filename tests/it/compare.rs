@@ -237,7 +237,7 @@ fn suggested_command_runs() {
     let words = shlex::split(command.expect("a command").1).unwrap();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let details = home.output(&words);
-    assert!(details.contains("percentile"), "{details}");
+    assert!(details.contains("\nCompared two runs"), "{details}");
 }
 
 fn move_to_another_machine(report: &mut Value) {
