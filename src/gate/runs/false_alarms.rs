@@ -111,14 +111,18 @@ fn unchanged_suites_raise_no_alarm() {
     assert!(found >= 19, "{found}");
 }
 
-#[test]
-#[ignore = "nightly: the gates take a minute"]
-fn false_alarms_stay_below_alpha() {
-    // With alpha 0.005, more than 22 of 2,000 would happen by chance once in 3,500 times, more than 7
-    // of 400 once in 900.
-    for (tolerance, gates, max_alarms) in [(None, 2_000, 22), (Some(NO_TOLERANCE), 400, 7)] {
-        let alarms = RecordedSuite::new(tolerance).count(Outcome::Regressed, gates, 1.0);
-        println!("tolerance {tolerance:?}: {alarms} false alarms of {gates}");
-        assert!(alarms <= max_alarms, "{alarms} of {gates}");
+mod nightly {
+    use super::*;
+
+    #[test]
+    #[ignore = "nightly: the gates take a minute"]
+    fn false_alarms_stay_below_alpha() {
+        // With alpha 0.005, more than 22 of 2,000 would happen by chance once in 3,500 times, more than
+        // 7 of 400 once in 900.
+        for (tolerance, gates, max_alarms) in [(None, 2_000, 22), (Some(NO_TOLERANCE), 400, 7)] {
+            let alarms = RecordedSuite::new(tolerance).count(Outcome::Regressed, gates, 1.0);
+            println!("tolerance {tolerance:?}: {alarms} false alarms of {gates}");
+            assert!(alarms <= max_alarms, "{alarms} of {gates}");
+        }
     }
 }
