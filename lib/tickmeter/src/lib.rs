@@ -2,9 +2,9 @@
 //!
 //! A [`Meter`] records the lateness of every tick of a loop in a histogram, and in another one the
 //! time that the loop's own work took. So it shows whether a loop is **late or slow**. It costs
-//! tens of nanoseconds per tick, and needs no allocation, lock, system call, thread or port. Other
-//! processes of the same user read the meter from shared memory without disturbing the service, as
-//! `osjitter top` does.
+//! tens of nanoseconds per tick, and needs no allocation, lock, system call, thread or port, except
+//! that the first tick allocates its memory. Other processes of the same user read the meter from
+//! shared memory without disturbing the service, as `osjitter top` does.
 //!
 //! ```
 //! # #[cfg(feature = "tokio")] {
@@ -57,19 +57,22 @@
 //! needs no extra code to be measured.
 //!
 //! The meter with the requested period (`--period`) is used; `--meter` or `OSJITTER_METER` selects
-//! one by name. If several meters match, or none, the process fails with a list of its meters. A program that writes the file itself (`OSJITTER_OUT`) is left alone.
-//! Without osjitter's environment variables, all of this costs one branch per tick.
+//! one by name. If several meters match, or none of several, the process fails with a list of its
+//! meters. The only meter of a process is used at any period, which osjitter then compares with the
+//! requested one. A program that writes the file itself (`OSJITTER_OUT`) is left alone. Without
+//! osjitter's environment variables, all of this costs one branch per tick.
 //!
 //! osjitter starts the program once per round. A program that takes its rounds from [`rounds`] is
 //! started once for all rounds of `osjitter run`.
 //!
 //! # Files
 //!
-//! A meter is a file of 71 kB with mode 0400, in a private directory of the user: `TICKMETER_DIR`,
-//! or else `$XDG_RUNTIME_DIR/tickmeter`, or else `/dev/shm/tickmeter-UID`. If no such directory is
-//! available, and on systems other than Unix, the meter is private to its process; [`Meter::place`]
-//! contains the reason. The file needs one page of memory until the first tick, which allocates the
-//! rest. If the file system is full by then, the meter removes its file and becomes private.
+//! A meter is a file of 72 kB with mode 0400, in a private directory of the user: `TICKMETER_DIR`, or
+//! else the first that can be used of `$XDG_RUNTIME_DIR/tickmeter`, `/run/user/UID/tickmeter` and
+//! `/dev/shm/tickmeter-UID`. If none of them can be used, and on systems other than Unix, the meter is
+//! private to its process; [`Meter::place`] contains the reason. The file needs one page of memory
+//! until the first tick, which allocates the rest. If the file system is full by then, the meter
+//! removes its file and becomes private.
 //!
 //! The file is removed when the meter is dropped, and when a measurement by osjitter ends the process.
 //! A forked child that drops its copy of a meter leaves the file to its parent. Files of killed
