@@ -60,7 +60,8 @@ Examples:
 Project defaults live in osjitter.toml; `osjitter run --print-config` shows them.
 First questions: https://github.com/osjitter/osjitter/blob/main/docs/src/questions.md
 
-Exit codes: 0 done or pass, 1 regressed, 2 bad usage or input, 3 inconclusive under --on-inconclusive fail, 4 not measured or interrupted.";
+Exit codes: 0 done, pass or inconclusive, 1 regressed or a limit broken, 2 bad usage or input, 3 inconclusive under \
+--on-inconclusive fail, 4 not measured or interrupted.";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

@@ -29,9 +29,10 @@ Examples:
 Root is not required; unreadable settings and missing permissions are listed. Commands for settings are printed, not run. \
 --prove changes only settings of its own process and restores them after each round.
 
---try runs a command of yours before each round of its setting, without a shell, and --undo runs one after it. The setting is \
-also undone on an interrupt, and even if osjitter is killed. With --try, the built-in settings are left out unless --built-in is \
-given; one control row applies no setting. If a command fails, the setting is undone and the exit code is 4.")]
+--try runs a command of yours before each round of its setting, without a shell, and --undo runs one after it. The \
+setting is also undone on an interrupt, and even if osjitter is killed. With --try, the built-in settings are left out \
+unless --built-in is given; one control row applies no setting. The exit code is 4 if a command fails or does not \
+restore a setting that is read, if a setting cannot be measured, or if the control row shows a change.")]
 pub struct DoctorArgs {
     /// CPU to examine if CPUs differ [default: the last one allowed]
     #[arg(long, value_name = "N", value_parser = units::parse_index)]

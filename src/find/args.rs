@@ -30,7 +30,8 @@ goals. If these leave a period undecided, it is measured again with four times t
 ticker is measured at most 10 times; the error rate is shared among these, so the result holds with 95 % confidence. The \
 results are written to the directory given by --out, as JSON and as a picture.
 
-Exit codes: 0 done, whatever was found; 2 bad usage, or goals that cannot hold; 4 not measured or interrupted.")]
+Exit codes: 0 done, whatever was found; 2 bad usage, or goals that cannot hold; 4 not measured, no answer because the \
+machine was too late, or interrupted.")]
 pub struct FindArgs {
     /// Goal that must hold, such as p99=100us, missed=0.1%, missed<1e-3 or cpu=10%; repeat for
     /// several

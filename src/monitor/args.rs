@@ -34,9 +34,9 @@ subject or meter.
 
 A limit is p50, p90, p99, p99.9, p99.99 or max of the lateness, or missed (in percent of the
 ticks). It applies to all loops or, after a name and a colon, to the loops of that name. A broken
-limit is printed, counted, and written to a file with the last late ticks. With --flight, the
-context switches before them are written as well, and divide their lateness by cause: of all CPUs
-with CAP_PERFMON, otherwise of the probes alone.
+limit is printed, counted, and with --log written to a file with the last late ticks. With --flight,
+the context switches before them are written as well, and divide their lateness by cause: of all
+CPUs with CAP_PERFMON, otherwise of the probes and of this user's metered programs.
 
 If the monitor needs more CPU time than --budget, it doubles the periods of its probes or reads the
 meters less often, whichever costs more. It watches up to 4096 meters. Limits that are not checked
@@ -44,8 +44,8 @@ on all of them, or on loops with too few ticks, are reported and counted.
 
 Ctrl-C and SIGTERM stop the monitor after it has written the open interval.
 
-Exit codes: 0 done; 2 bad usage; 4 intervals were lost, a probe could not start, or limits were not
-checked on a meter that the monitor left out, or one was never checked on any loop.")]
+Exit codes: 0 done; 2 bad usage; 4 intervals were lost, a probe could not start or failed, or a
+limit was not checked on a meter that the monitor left out, or never on any loop.")]
 pub struct MonitorArgs {
     /// Probe to run: a name, a glob or all; repeat for several [default: os-interval and nanosleep]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, help_heading = "Probes and meters")]

@@ -45,13 +45,14 @@ Loads run during the rounds of their scenarios and pause between them. Their CPU
   tasks:NxTIME     N tasks on the subject's tokio runtime; each holds its worker for TIME, yields, and repeats
   'any command'    started once, and ended with its child processes; it must not exit by itself
 
-Your program is restarted for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP, OSJITTER_PERIOD_NS and \
-OSJITTER_OUT set. It must tick, write its lateness to the file OSJITTER_OUT (osjitter.series/1, as for `osjitter gate`), and exit with 0. \
-A program with a meter of tickmeter does this automatically; --meter selects one of several. A program that does not is rejected before \
-anything is measured. Without --subject, os-interval, tokio-interval and the two \
-controls run in the same rounds. The CPU time covers all processes of the program, without its start. With --why, \
-OSJITTER_TIMES=monotonic is set as well: the program then also writes the time of each tick. A program that supports \
-OSJITTER_ROUNDS=stdin is started once and gets its rounds over standard input.
+Your program is restarted for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP, OSJITTER_PERIOD_NS \
+and OSJITTER_OUT set. It must tick, write its lateness to the file OSJITTER_OUT (osjitter.series/1, as for `osjitter \
+gate`), and exit with 0. A program with a meter of tickmeter does this automatically; --meter selects one of several. \
+A program that does not is rejected before anything is measured. Without --subject, os-interval, tokio-interval and \
+the two controls run in the same rounds. The CPU time is that of the recorded ticks if the program writes it, as a \
+meter does, and otherwise that of all its processes without their start. With --why, OSJITTER_TIMES=monotonic is set \
+as well: the program then also writes the time of each tick. A program that supports OSJITTER_ROUNDS=stdin is started \
+once and gets its rounds over standard input.
 
 Results go to stdout, progress and diagnostics to stderr.")]
 pub struct RunArgs {

@@ -16,14 +16,15 @@ Examples:
   osjitter trace --pid 1234 --duration 10s
   osjitter trace --pid 1234 --thread tokio-rt-worker --out results/mine
 
-A subject is one thread and the kind of its waits: timerfd, epoll, poll, select, nanosleep or futex. Lateness is the time \
-from the requested expiry until the call returned. The report names the threads that ran on the CPU in the \
-meantime. timers.csv has a line per timer: its requested and actual expiry, and when the thread was woken and ran.
+A subject is one thread and the kind of its waits: nanosleep, epoll, poll, select, futex, timerfd, io_uring, \
+timer_create or setitimer. Lateness is the time from the requested expiry until the call returned. The report names \
+the threads that ran on the CPU in the meantime. timers.csv has a line per timer: its requested and actual expiry, and \
+when the thread was woken and ran.
 
 This needs the kernel's tracepoints: root, or CAP_PERFMON and a readable tracefs, on 64-bit Linux.
 
-The window ends with the program, after --duration, or at Ctrl-C. A started program is ended with it; its output goes to \
-stderr.")]
+The window ends with the program, after --duration, or at Ctrl-C. A started program is ended with it; its output goes \
+to stderr. If the program fails by itself, the exit code is 4.")]
 pub struct TraceArgs {
     /// Trace a running process
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "program")]
