@@ -334,14 +334,18 @@ fn pictures_of_huge_counts_terminate() {
 }
 
 #[test]
-fn logs_are_read_in_linear_time() {
+fn texts_are_read_in_linear_time() {
     let home = tempfile::tempdir().unwrap();
-    let log = format!("{}{}", "# nothing\n".repeat(100_000), log_text(1_000, 1_000));
-    let output = run_bounded(&[
-        "report".as_ref(),
-        write_file(home.path(), "comments.hlog", log).as_os_str(),
-    ]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for (name, text) in [
+        ("comments", "# nothing\n".repeat(100_000) + &log_text(1_000, 1_000)),
+        // A script that prints a map every second.
+        ("prints", "@usecs:\n[1]          7 |@@@@|\n\n".repeat(4_000)),
+    ] {
+        let file = write_file(home.path(), name, text);
+        let json = ["report", "--format", "json"].map(OsStr::new);
+        let output = run_bounded(&[&json[..], &[file.as_os_str()]].concat());
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]

@@ -5,6 +5,8 @@
 //! smallest and the largest value are known only as the edges of theirs. The unit may follow from the
 //! name of the map.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use files::quantity::BIN_EDGES;
 use files::report::{MAX_COUNT, MAX_NS, Report, Warning};
 
@@ -89,19 +91,40 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
     let steps = histograms.iter().zip(&units).map(|(map, &unit)| map.widest_ns(unit));
     let mut imported =
         ImportedReport::new(TOOL, clock("unknown", steps.max()), warnings(has_all_units));
-    for (histogram, unit) in histograms.iter().zip(units) {
-        // A script may print a map several times. The name alone is then none of them.
-        let is_same = |other: &&MapHistogram| other.name == histogram.name;
-        let is_repeated = histograms.iter().filter(is_same).count() > 1;
-        let has_name = |name: &str| imported.subjects.iter().any(|other| other.id == name);
-        let numbered = (1..).map(|n| format!("{}-{n}", histogram.name));
-        let name = (!is_repeated).then(|| histogram.name.clone());
-        let mut names = name.into_iter().chain(numbered);
-        let id = names.find(|name| !has_name(name)).unwrap_or_default();
+    let ids = subject_ids(&histograms);
+    for ((histogram, unit), id) in histograms.iter().zip(units).zip(ids) {
         let values = histogram.values(unit).map_err(|e| e.at(ImportPlace::Subject(id.clone())))?;
         bins::add_subject(&mut imported, subject(id, TOOL, None), values, HINT);
     }
     Ok(imported.report())
+}
+
+/// Returns the id of each histogram. A script may print a map several times. These prints are
+/// numbered, so that the name alone is none of them.
+fn subject_ids(histograms: &[MapHistogram]) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for MapHistogram { name, .. } in histograms {
+        *counts.entry(name).or_default() += 1;
+    }
+    // The last number of each map.
+    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut taken = BTreeSet::new();
+    let mut ids = Vec::new();
+    for MapHistogram { name, .. } in histograms {
+        let number = numbers.entry(name).or_default();
+        let mut id = name.clone();
+        if counts[name.as_str()] > 1 {
+            *number += 1;
+            id = format!("{name}-{number}");
+        }
+        // Another map may have this id.
+        while !taken.insert(id.clone()) {
+            *number += 1;
+            id = format!("{name}-{number}");
+        }
+        ids.push(id);
+    }
+    ids
 }
 
 fn parse_histograms(text: &str) -> Result<Vec<MapHistogram>> {
