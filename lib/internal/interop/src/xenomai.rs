@@ -1,11 +1,11 @@
 //! Reads the output of Xenomai's `latency`, and of EVL's `latmus`, which prints the same table: a line
 //! `RTD` for each second, a line `RTS` for the whole run, and histograms with `-h`
-//! (`testsuite/latency/latency.c` of Xenomai).
+//! (`testsuite/latency/latency.c` of Xenomai). Old versions of Xenomai 2 print no column `msw`.
 //!
 //! The count of the values is known only from a histogram. Its bins are 1 us wide unless `-B` has
 //! another width, which the output does not state; then only the largest value fits no bin.
 
-use files::report::{MAX_NS, Report, Status, Subject, Warning};
+use files::report::{MAX_COUNT, MAX_NS, Report, Status, Subject, Warning};
 use jitterstat::stats::Interval;
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
@@ -27,7 +27,8 @@ const HINT: &str = "Run latency with -h, and with a larger -H if its last bin is
 
 /// Whether a line is one of the table.
 pub(super) fn is_line(line: &str) -> bool {
-    line.starts_with("RTH|----lat min|")
+    line.strip_prefix("RTH|")
+        .is_some_and(|names| names.trim_start_matches('-').starts_with("lat min|"))
         || line.starts_with(TITLE)
         || { line.starts_with("RTT|") && line.contains(" us period") }
         || SecondLine::parse(line).is_some()
@@ -66,7 +67,12 @@ impl SecondLine {
 
     fn parse(line: &str) -> Option<Self> {
         let cells: Vec<&str> = line.strip_prefix("RTD|")?.split('|').collect();
-        let [_, _, _, overruns, _, lower, upper] = cells[..] else { return None };
+        let (overruns, lower, upper) = match cells[..] {
+            [_, _, _, overruns, _, lower, upper] => (overruns, lower, upper),
+            // The number of switches in a line that is cut off has no decimals.
+            [_, _, _, overruns, lower, upper] if lower.contains('.') => (overruns, lower, upper),
+            _ => return None,
+        };
         let range = Interval { lower: parse_us(lower)?, upper: parse_us(upper)? };
         Some(Self { range, overruns: overruns.trim().parse().ok()? })
     }
@@ -85,7 +91,11 @@ struct RunLine {
 impl RunLine {
     fn parse(line: &str) -> Option<Self> {
         let cells: Vec<&str> = line.strip_prefix("RTS|")?.split('|').collect();
-        let [min, mean, max, overruns, _, length] = cells[..] else { return None };
+        let ([min, mean, max, overruns, _, length] | [min, mean, max, overruns, length]) =
+            cells[..]
+        else {
+            return None;
+        };
         let (measured, _) = length.split_once('/')?;
         Some(Self {
             range: Interval { lower: parse_us(min)?, upper: parse_us(max)? },
@@ -159,6 +169,9 @@ impl Run {
             Some(stated) if stated != in_bins => {
                 Err(ImportReason::WrongCount { in_bins, stated }.into())
             }
+            _ if in_bins > MAX_COUNT => {
+                Err(ImportReason::WrongCount { in_bins, stated: MAX_COUNT }.into())
+            }
             _ => Ok(()),
         }
     }
@@ -220,9 +233,9 @@ pub(super) fn read(text: &str) -> Result<Report> {
         return Err(UNFINISHED.into());
     }
     let count = figures.len();
-    let durations = figures.iter().map(|figures| figures.duration_ns);
+    let mut durations = figures.iter().map(|figures| figures.duration_ns);
     let mut imported = ImportedReport {
-        duration_ns: durations.sum(),
+        duration_ns: durations.try_fold(0_u64, |sum, ns| sum.checked_add(ns?)),
         ..ImportedReport::new(
             TOOL,
             clock("the kernel's clock, by Xenomai", Some(1)),
@@ -431,6 +444,20 @@ RTS|      0.363|      2.232|      4.036|       0|     0|    00:00:02/00:00:02
     }
 
     #[test]
+    fn column_of_switches_may_be_missing() {
+        let lines = TEXT.lines().map(|line| match line.get(..4) {
+            Some("RTD|" | "RTS|") => line.replace("       0|     0|", "       0|"),
+            _ => line.replace("|----lat", "|-----lat").replace("|---msw|---lat", "|----lat"),
+        });
+        let old: String = lines.map(|line| format!("{line}\n")).collect();
+        assert_eq!(read(&old).unwrap(), read(TEXT).unwrap());
+        let heading = old.lines().find(|line| line.starts_with("RTH|")).unwrap();
+        assert!(is_line(heading), "{heading}");
+        let (cut, _) = TEXT.split_once("|      3.740\n").unwrap();
+        assert!(read(cut).unwrap_err().to_string().contains("invalid row in line 7"));
+    }
+
+    #[test]
     fn bins_of_unknown_width_are_dropped() {
         // With -B 500, the last bin is 8; with a smaller -H, it may be any.
         for last in ["8 -  9", "3 -  4"] {
@@ -515,6 +542,9 @@ RTS|      0.363|      2.232|      4.036|       0|     0|    00:00:02/00:00:02
             ("|     1890", "|     1889", "1999 values, but the stated count is 2000"),
         ];
         assert_rejected(TEXT, read, &cases);
+        let uncounted = TEXT.replace("HSS|    avg", "HSS|    all");
+        let huge = uncounted.replace("|     1890", "|18446744073709551615");
+        assert!(read(&huge).unwrap_err().to_string().contains("18446744073709551615 values"));
         let (head, _) = TEXT.split_once("RTD").unwrap();
         assert!(read(head).unwrap_err().to_string().contains("cut off before"));
         read_prefixes(TEXT, read);
