@@ -314,7 +314,10 @@ impl TagValues {
             });
         }
         if let Some(whole) = whole {
-            subject.summary = Some(whole.summary(unit, period_ns.is_some())?);
+            let mut summary = whole.summary(unit, period_ns.is_some())?;
+            // A log has no values of skipped ticks, which follow those that are a period late.
+            summary.missed_at_least = summary.missed.take_if(|missed| *missed > 0);
+            subject.summary = Some(summary);
             let counts = self.values.counts.iter();
             let counts_ns = counts.map(|(&value, &count)| (bounded_ns(value, unit), count));
             subject.histogram = Some(histogram::pack_counts(counts_ns));

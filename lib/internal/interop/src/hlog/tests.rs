@@ -157,6 +157,18 @@ fn parts_of_own_tags_are_read() {
 }
 
 #[test]
+fn late_values_are_missed_at_least() {
+    let line = interval("0.0", "2.0", "1803.551");
+    let missed = |period: &str| {
+        let log = format!("#{}\nTag=x@{period},{line}", histogram::LOG_COMMENT);
+        let summary = read_log(&log).subjects[0].summary.clone().unwrap();
+        (summary.missed, summary.missed_at_least)
+    };
+    assert_eq!(missed("1ms"), (None, Some(1)));
+    assert_eq!(missed("10s"), (Some(0), None));
+}
+
+#[test]
 fn as_many_tags_as_subjects() {
     let tagged = |tags: usize| -> String {
         let line = interval("0.0", "2.0", "1803.551");
