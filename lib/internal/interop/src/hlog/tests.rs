@@ -157,6 +157,24 @@ fn parts_of_own_tags_are_read() {
 }
 
 #[test]
+fn instances_share_a_line() {
+    let mut report = read_log(&interval("1700000000.0", "2.0", "1803.551"));
+    let measured = &mut report.subjects[0];
+    (measured.instances, measured.period_ns) = (2, 1_000_000);
+    let entry = |instance, start_ns, late_ns| Round {
+        instance,
+        start_ns,
+        lateness_ns: vec![late_ns; 3],
+        ..Round::default()
+    };
+    measured.rounds = vec![entry(0, 5_000_000, 10), entry(1, 9_000_000, 20)];
+    let log = write(&report).unwrap();
+    assert!(log.contains("\nTag=untagged,0.005,0.007,0.000,"), "{log}");
+    let again = &read_log(&log).subjects[0];
+    assert_eq!((again.rounds.len(), again.summary.as_ref().unwrap().ticks), (1, 6));
+}
+
+#[test]
 fn late_values_are_missed_at_least() {
     let line = interval("0.0", "2.0", "1803.551");
     let missed = |period: &str| {

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use files::report::{Report, Subject};
+use files::report::{Report, Round, Subject};
 use files::{hdr_encoding, histogram};
 use hdrhistogram::Histogram;
 
@@ -28,9 +28,9 @@ struct LogLine {
     histogram: Histogram<u64>,
 }
 
-/// Writes the interval log of a report in nanoseconds: one line for each round of each subject,
-/// tagged with the id of the subject. In a report without samples a subject has one line. Early
-/// ticks are counted at 0, as in the stored histogram.
+/// Writes the interval log of a report in nanoseconds: one line for each round of each subject with
+/// all of its instances, tagged with the id of the subject. In a report without samples a subject
+/// has one line. Early ticks are counted at 0, as in the stored histogram.
 ///
 /// # Errors
 /// Returns an error if a stored histogram is damaged.
@@ -69,18 +69,19 @@ fn subject_lines(subject: &Subject, duration_ns: u64) -> Result<Vec<LogLine>, Ex
     // A comma or a blank would end the tag.
     let tag = subject.id.replace([',', ' ', '\n', '\r', '\t'], "_");
     let mut lines = Vec::new();
-    for round in subject.rounds.iter().filter(|round| !round.lateness_ns.is_empty()) {
-        let ticks = round.tick_index(round.lateness_ns.len() - 1).saturating_add(1);
-        let length_ns = match subject.period_ns {
-            // The wake-ups of a trace without a period are within the whole time.
-            0 => duration_ns,
-            period_ns => ticks.saturating_mul(period_ns),
-        };
+    // The instances of a round depend on each other, so they share a line.
+    for instances in subject.rounds.chunk_by(|a, b| a.index == b.index) {
+        let recorded = || instances.iter().filter(|round| !round.lateness_ns.is_empty());
+        let Some(start_ns) = recorded().map(|round| round.start_ns).min() else { continue };
+        let last_end_ns = recorded().map(|round| end_ns(round, subject, duration_ns)).max();
+        let length_ns = last_end_ns.map_or(0, |end_ns| end_ns.saturating_sub(start_ns));
         lines.push(LogLine {
-            start: Duration::from_nanos(round.start_ns),
+            start: Duration::from_nanos(start_ns),
             length: Duration::from_nanos(length_ns),
             tag: tag.clone(),
-            histogram: histogram::from_counts(round.lateness_ns.iter().map(|&late| (late, 1))),
+            histogram: histogram::from_counts(
+                recorded().flat_map(|round| &round.lateness_ns).map(|&late| (late, 1)),
+            ),
         });
     }
     if lines.is_empty()
@@ -93,4 +94,15 @@ fn subject_lines(subject: &Subject, duration_ns: u64) -> Result<Vec<LogLine>, Ex
         lines.push(LogLine { start: Duration::ZERO, length, tag, histogram });
     }
     Ok(lines)
+}
+
+/// Returns the deadline after the last tick of a round.
+fn end_ns(round: &Round, subject: &Subject, duration_ns: u64) -> u64 {
+    let ticks = round.tick_index(round.lateness_ns.len().saturating_sub(1)).saturating_add(1);
+    let length_ns = match subject.period_ns {
+        // The wake-ups of a trace without a period are within the whole time.
+        0 => duration_ns,
+        period_ns => ticks.saturating_mul(period_ns),
+    };
+    round.start_ns.saturating_add(length_ns)
 }
