@@ -75,4 +75,13 @@ fn buckets_may_be_wide() {
     assert_eq!(found, Figures { max: 1_999, ..irq });
     assert!(subject(&report, "timerlat-user/cpu-3")["summary"].is_null());
     assert_eq!(report["duration_ns"], 86_402_000_000_000_u64);
+    for (text, width_ns, says) in [
+        (text.to_owned(), 1_000, "whole microseconds"),
+        (text.replace("nanoseconds (ns)", "microseconds (us)"), 1_000_000, "buckets of up to 1ms"),
+    ] {
+        let report = import_text(&text);
+        assert_eq!(report["clock"]["error_bound_ns"], width_ns);
+        let rounded = warnings(&report, "import-rounded").concat();
+        assert!(rounded.contains(says), "{rounded}");
+    }
 }

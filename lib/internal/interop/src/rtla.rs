@@ -3,7 +3,8 @@
 
 use std::str::FromStr as _;
 
-use files::report::{Report, Status, Warning};
+use cli::units::format_exact_ns;
+use files::report::{MAX_NS, Report, Status, Warning};
 
 use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::import_error::{ImportError, ImportPlace, ImportReason, Result};
@@ -11,6 +12,7 @@ use crate::imported::{
     CUT_WARNING, ImportedReport, check_count, clock, compare_gaps_hint, no_cost, no_rounds,
     rounded, subject, unknown_period,
 };
+use crate::oslat::greatest_common_divisor;
 use files::quantity::GAPS;
 
 /// Beginning of the first line of the output, behind the mark of a comment.
@@ -272,12 +274,13 @@ impl Table {
             return Err(ImportReason::CutOff { before: "the column \"Index\"" }.into());
         }
         let command = self.program.command();
+        let width_ns = self.widest_bucket().saturating_mul(unit_ns).min(MAX_NS);
         let mut imported = ImportedReport {
             duration_ns: self.duration_ns,
             ..ImportedReport::new(
                 command,
-                clock("the kernel's clock, by its tracer", Some(unit_ns)),
-                warnings(self.program, unit_ns),
+                clock("the kernel's clock, by its tracer", Some(width_ns)),
+                warnings(self.program, width_ns),
             )
         };
         if self.columns.is_empty() {
@@ -313,6 +316,17 @@ impl Table {
 }
 
 impl Table {
+    /// Returns the largest possible width of the buckets, which begin at multiples of it.
+    fn widest_bucket(&self) -> u64 {
+        let starts = || self.columns.iter().flat_map(|column| column.buckets.iter().map(|b| b.0));
+        let first = starts().next();
+        // A single bucket does not show its width.
+        if starts().all(|start| Some(start) == first) {
+            return 1;
+        }
+        starts().fold(0, greatest_common_divisor)
+    }
+
     /// Checks that the samples of the columns are printed. If all of them are above the last bucket,
     /// osnoise prints a single 0 for all CPUs, although only CPUs with a sample have a column.
     fn check_printed(&self) -> Result<()> {
@@ -325,7 +339,7 @@ impl Table {
     }
 }
 
-fn warnings(program: Program, unit_ns: u64) -> Vec<Warning> {
+fn warnings(program: Program, width_ns: u64) -> Vec<Warning> {
     let command = program.command();
     let mut warnings = vec![no_rounds(command), no_cost(command)];
     warnings.push(match program {
@@ -337,8 +351,12 @@ fn warnings(program: Program, unit_ns: u64) -> Vec<Warning> {
             &compare_gaps_hint(),
         ),
     });
-    if unit_ns > 1 {
-        warnings.push(rounded(command, "microseconds", "the rest cut off"));
+    let step = match width_ns {
+        1_000 => "microseconds".to_owned(),
+        _ => format!("buckets of up to {}", format_exact_ns(width_ns)),
+    };
+    if width_ns > 1 {
+        warnings.push(rounded(command, &step, "the rest cut off"));
     }
     warnings
 }
