@@ -1,4 +1,4 @@
-//! Warnings about subjects and rounds that a comparison lacks.
+//! Warnings about subjects and rounds that a comparison lacks, and about units that it assumes.
 
 use cli::time::format_share;
 use cli::words::{capitalize, end_sentence, pluralize};
@@ -7,6 +7,7 @@ use files::compare;
 use files::merge;
 use files::report::{Report, Status, Subject, Summary, Warning};
 use interop::OMISSION_WARNINGS;
+use interop::unit::UNIT_WARNING;
 use jitterstat::gate::{Sides, arrivals};
 use render::report::label::unmeasured_reason;
 
@@ -19,11 +20,22 @@ const MAX_NAMED: usize = 6;
 const FAILED: &str = "subjects-failed";
 const ON_ONE_SIDE: &str = "subjects-on-one-side";
 const PARTIAL: &str = "partial";
+/// Hint for an assumed unit, which no flag of this command states.
+const UNIT_HINT: &str =
+    "If it is another one, compare the file of osjitter report --unit UNIT --format json.";
 
-/// Whether a warning is about missing values, so that a picture cannot be understood without it.
+/// Whether a warning is about missing values or an assumed unit, so that a picture cannot be
+/// understood without it.
 pub fn is_omission(warning: &Warning) -> bool {
-    let codes =
-        [FAILED, ON_ONE_SIDE, SETTINGS_CHANGED, PARTIAL, early_ticks::CODE, merge::FAILURES];
+    let codes = [
+        FAILED,
+        ON_ONE_SIDE,
+        SETTINGS_CHANGED,
+        PARTIAL,
+        UNIT_WARNING,
+        early_ticks::CODE,
+        merge::FAILURES,
+    ];
     let code = warning.code.as_str();
     codes.contains(&code) || OMISSION_WARNINGS.contains(&code)
 }
@@ -140,14 +152,17 @@ impl<'a> ComparedSide<'a> {
         early_subjects
     }
 
-    /// Returns the warnings of the report that it lacks values of compared subjects.
+    /// Returns the warnings of the report that it lacks values of compared subjects, or that its
+    /// unit is assumed.
     fn report_warnings(&self, side: &str) -> Vec<Warning> {
         let names_compared =
             |text: &str| self.compared.iter().any(|subject| text.contains(&subject.id));
         let mut warnings = Vec::new();
         for Warning { code, message, hint } in &self.report().warnings {
             let is_merged_failure = code == merge::FAILURES && names_compared(message);
-            if is_merged_failure || OMISSION_WARNINGS.contains(&code.as_str()) {
+            let has_assumed_unit = code == UNIT_WARNING;
+            let hint = if has_assumed_unit { UNIT_HINT } else { hint.as_str() };
+            if is_merged_failure || has_assumed_unit || OMISSION_WARNINGS.contains(&code.as_str()) {
                 let message = format!("{side}: {}", end_sentence(message));
                 warnings.push(Warning::new(code, message, &capitalize(&end_sentence(hint))));
             }

@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use crate::osjitter::Osjitter;
+
 use super::{
     Figures, NamelessFile, fixture, fixture_text, ids, import, import_text, subject, warnings,
 };
@@ -146,6 +148,21 @@ fn units_are_known_guessed_or_given() {
     let (nothing, max) = unit_warning("c-end-timestamps.hlog", &[]);
     assert!(nothing.contains("nanoseconds") && !nothing.contains("guess"), "{nothing}");
     assert_eq!(max, 28_835_839);
+}
+
+#[test]
+fn comparison_names_assumed_units() {
+    let files = ["c-end-timestamps.hlog", "js-2.0.3.hlog"].map(fixture);
+    let compared = Osjitter::new(["compare", "--format", "json"]).args(&files).run().exits(0);
+    let comparison: Value = serde_json::from_str(&compared.stdout).unwrap();
+    let messages = warnings(&comparison, "import-unit");
+    let [a, b] = &messages[..] else { panic!("{messages:?}") };
+    assert!(a.starts_with("A: ") && a.contains("nanoseconds"), "{a}");
+    assert!(b.starts_with("B: ") && b.contains("microseconds"), "{b}");
+    let double =
+        Osjitter::new(["compare"]).args([fixture("java-double.hlog"), fixture("js-2.0.3.hlog")]);
+    let error = double.run().exits(2).stderr;
+    assert!(error.contains("give it to osjitter report or gate with --unit"), "{error}");
 }
 
 #[test]

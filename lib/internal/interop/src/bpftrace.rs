@@ -15,7 +15,7 @@ use crate::import_error::{ImportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
     ImportedReport, check_count, clock, no_cost, no_rounds, strip_escapes, subject, unknown_period,
 };
-use crate::unit::Unit;
+use crate::unit::{UNIT_WARNING, Unit};
 
 const TOOL: &str = "bpftrace";
 /// Name of a map whose line is missing.
@@ -213,7 +213,7 @@ fn warnings(has_all_units: bool) -> Vec<Warning> {
     if !has_all_units {
         let message = "The name of a map states no unit: values are taken as nanoseconds, in which bpftrace's clock counts.";
         let hint = "If they are in another unit, give it with --unit, or name the map @usecs.";
-        warnings.push(Warning::new("import-unit", message, hint));
+        warnings.push(Warning::new(UNIT_WARNING, message, hint));
     }
     warnings
 }

@@ -16,7 +16,7 @@ use crate::imported::{
     CUT_WARNING, ImportedReport, check_count, clock, no_cost, no_rounds, rounded, strip_escapes,
     subject, unknown_period,
 };
-use crate::unit::Unit;
+use crate::unit::{UNIT_WARNING, Unit};
 
 /// Beginning of the first line of most runs, behind the mark of a comment.
 const START: &str = "/dev/cpu_dma_latency set to";
@@ -393,7 +393,7 @@ impl Output {
             let message =
                 "The output of cyclictest states no unit: values are taken as microseconds.";
             let hint = "If it ran with -N, they are nanoseconds: give --unit ns.";
-            warnings.push(Warning::new("import-unit", message, hint));
+            warnings.push(Warning::new(UNIT_WARNING, message, hint));
         }
         if self.skips_cycles && self.columns.is_empty() {
             let message = "The values of -v skip cycles: lines are missing, or -o left out values.";

@@ -22,7 +22,7 @@ use crate::import_error::{ExportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
     ImportedReport, check_count, clock, no_cost, no_rounds, run_id, subject, unknown_period,
 };
-use crate::unit::Unit;
+use crate::unit::{UNIT_WARNING, Unit};
 
 const TOOL: &str = "hdr-percentiles";
 /// Name of the subject of a table.
@@ -356,7 +356,7 @@ fn warnings(has_units: bool) -> Vec<Warning> {
     if !has_units {
         let message = "The file states no unit: values are taken as milliseconds, by convention.";
         let hint = "If they are in another unit, give it with --unit.";
-        warnings.push(Warning::new("import-unit", message, hint));
+        warnings.push(Warning::new(UNIT_WARNING, message, hint));
     }
     warnings
 }

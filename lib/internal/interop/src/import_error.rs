@@ -179,7 +179,9 @@ pub enum ImportReason {
     Histogram(#[source] Box<HistogramError>),
     #[error("the log has both Histogram and DoubleHistogram")]
     MixedHistograms,
-    #[error("the log has a DoubleHistogram and states no unit; give it with --unit")]
+    #[error(
+        "the log has a DoubleHistogram and no unit; give it to osjitter report or gate with --unit"
+    )]
     FractionsWithoutUnit,
     #[error("{count} values up to {max} cannot be times in {}", .unit.plural())]
     ImpossibleTimes { count: u64, max: u64, unit: Unit },

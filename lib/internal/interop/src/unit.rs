@@ -2,6 +2,9 @@
 
 use clap::ValueEnum;
 
+/// Code of the warning of a report whose unit is assumed.
+pub const UNIT_WARNING: &str = "import-unit";
+
 /// A unit of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Unit {

@@ -3,7 +3,7 @@
 use files::report::Warning;
 
 use super::line::StatedMax;
-use crate::unit::Unit;
+use crate::unit::{UNIT_WARNING, Unit};
 
 /// A unit, with the reason for which it is assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl AssumedUnit {
             UnitReason::Default => format!("The log states no unit: {taken}."),
         };
         let hint = "If they are in another unit, give it with --unit.";
-        Some(Warning::new("import-unit", message, hint))
+        Some(Warning::new(UNIT_WARNING, message, hint))
     }
 }
 
