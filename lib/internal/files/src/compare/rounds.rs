@@ -50,7 +50,9 @@ pub(super) struct Rounds {
 
 impl Rounds {
     /// Collects the rounds of a subject. Rounds with less than half of the planned ticks of a full
-    /// round are left out: they are remainders or were interrupted. A round that skipped ticks is not.
+    /// round are left out: they are remainders or were interrupted. A round that skipped ticks is
+    /// kept, and so is an interval of another tool's log, which plans no number of values: a load
+    /// generator records fewer while the service is slow.
     pub(super) fn new(report: &Report, subject: &Subject) -> Self {
         let scenario = report.plan.scenarios.iter().find(|s| s.id == subject.id);
         let has_samples = subject.has_samples();
@@ -63,7 +65,7 @@ impl Rounds {
             .map(|parts| round_values(parts, subject, scenario, has_samples))
             .collect();
         let full = values.iter().map(|v| v.planned).max().unwrap_or(0);
-        values.retain(|v| v.ticks > 0 && v.planned >= full / 2);
+        values.retain(|v| v.ticks > 0 && (v.planned >= full / 2 || !report.is_own()));
         Self { values, has_samples }
     }
 

@@ -427,6 +427,10 @@ fn stalls_count_once() {
         (p99.a_ns, p99.b_ns, p99.difference_ns_ci95),
         (10_000, 20_000, Some([10_000, 10_000]))
     );
+    // Intervals of another tool's log have no planned number of values.
+    let log = Report { tool: Tool { name: "hdr-log".to_owned(), ..report.tool.clone() }, ..report };
+    let compared = compare(chosen(&log, "old"), chosen(&log, "new")).unwrap();
+    assert_eq!((compared.a.rounds, compared.b.rounds), (13, 12));
 }
 
 #[test]
