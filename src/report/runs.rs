@@ -12,6 +12,7 @@ use files::file::File as _;
 use files::merge;
 use files::report::{Report, Status, Warning};
 use interop::cyclictest::{self, Resolution};
+use interop::unit::UNIT_WARNING;
 use interop::{OMISSION_WARNINGS, csv, hgrm, hlog, openmetrics, trackers};
 use render::formats::{Format, Offer, Rendering, single};
 use render::report::label::late_failure_notes;
@@ -170,6 +171,25 @@ fn missing_values(report: &Report) -> Vec<String> {
     missing
 }
 
+/// Returns a note about values of which only the number and the largest one are known.
+fn overflow_note(report: &Report) -> Option<String> {
+    let mut ids = Vec::new();
+    for subject in &report.subjects {
+        if subject.histogram.as_ref().is_some_and(|histogram| histogram.overflow.is_some()) {
+            ids.push(subject.id.as_str());
+        }
+    }
+    let (first, others) = ids.split_first()?;
+    let others = match others.len() {
+        0 => String::new(),
+        count => format!(" and {}", pluralize(count as u64, "other subject")),
+    };
+    Some(format!(
+        "the values of {first}{others} above the last bin are written as the largest one: \
+         only their number is known"
+    ))
+}
+
 /// Checks that no interval occurs twice, since a reader of the file would refuse it.
 fn check_unique(intervals: &[Interval]) -> Result<()> {
     let mut keys = HashSet::new();
@@ -212,7 +232,8 @@ impl Runs {
         ))
     }
 
-    /// Names on standard error what the numbers lack, unless the format states it.
+    /// Names on standard error what the numbers lack, and what they assume, unless the format
+    /// states it.
     pub fn note_omissions(&self, format: Format) {
         let has_words = matches!(
             format,
@@ -221,8 +242,13 @@ impl Runs {
         if has_words {
             return;
         }
+        let has_only_counts = matches!(format, Format::Bins | Format::Hgrm | Format::Hlog);
         for report in &self.reports {
-            omissions(report).iter().for_each(|omission| terminal::note(false, omission));
+            let units = report.warnings.iter().filter(|warning| warning.code == UNIT_WARNING);
+            let mut notes = omissions(report);
+            notes.extend(units.map(|warning| warning.message.clone()));
+            notes.extend(overflow_note(report).filter(|_| has_only_counts));
+            notes.iter().for_each(|note| terminal::note(false, note));
         }
     }
 

@@ -279,6 +279,21 @@ fn every_import_exports_to_every_format() {
 }
 
 #[test]
+fn exports_name_assumptions() {
+    let notes = |name: &str, format: &str| {
+        let command = Osjitter::new([Path::new("report"), &fixture(name)]);
+        command.args(["--format", format]).run().exits(0).stderr
+    };
+    for format in ["hlog", "bins"] {
+        let note = notes("cyclictest.json", format);
+        assert!(note.contains("thread-0 and 1 other subject above the last bin"), "{note}");
+    }
+    assert_eq!(notes("cyclictest.json", "cyclictest-json"), "");
+    assert!(notes("python.hlog", "csv").starts_with("The log states no unit: "));
+    assert_eq!(notes("python.hlog", "table"), "");
+}
+
+#[test]
 fn imports_without_samples_cannot_merge() {
     let file = fixture("cyclictest.json");
     let refused = Osjitter::new([Path::new("merge"), &file, &file]).run().exits(2);
