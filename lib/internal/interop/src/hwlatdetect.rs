@@ -7,7 +7,9 @@ use jitterstat::stats::Interval;
 use jitterstat::stats::quantile::nearest_rank;
 
 use crate::import_error::{ImportReason, Result};
-use crate::imported::{ImportedReport, MissedTicks, clock, no_cost, no_rounds, subject, summary};
+use crate::imported::{
+    ImportedReport, MissedTicks, clock, no_cost, no_rounds, strip_escapes, subject, summary,
+};
 use files::quantity::GAPS;
 
 pub(super) const TOOL: &str = "hwlatdetect";
@@ -44,7 +46,7 @@ fn samples(text: &str) -> Result<Vec<i64>> {
     let mut gaps = Vec::new();
     let mut is_after_summary = false;
     let mut has_title = false;
-    for (n, line) in (1..).zip(text.lines().map(str::trim)) {
+    for (n, line) in (1..).zip(text.lines().map(|line| strip_escapes(line).trim())) {
         if line.starts_with(TITLE) && std::mem::replace(&mut has_title, true) {
             return Err(ImportReason::SecondRun { line: n }.into());
         }
@@ -92,7 +94,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
     check_complete(text, &gaps)?;
     let threshold = labelled_number(text, "Latency threshold:");
     let requested = labelled_number(text, "hwlatdetect: test duration");
-    let has_line = |wanted: &str| text.lines().any(|line| line.trim() == wanted);
+    let has_line = |wanted: &str| text.lines().any(|line| strip_escapes(line).trim() == wanted);
     // The output has only the requested duration, which a run has reached if nothing ended it.
     let has_reached_end = has_line(FINISHED) && !has_line(INTERRUPTED);
     let seconds = requested.filter(|_| has_reached_end);

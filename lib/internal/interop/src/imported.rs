@@ -90,14 +90,20 @@ pub(super) fn unique_numbers<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer.deserialize_map(Entries(PhantomData))
 }
 
-/// Removes the escape sequences of a terminal at the beginning of a line.
+/// Removes the escape sequences of a terminal, and its echo of Ctrl-C, at the beginning of a line.
 pub(super) fn strip_escapes(line: &str) -> &str {
     let mut line = line;
-    while let Some(rest) = line.trim_start().strip_prefix("\u{1b}[") {
-        let end = rest.find(|c: char| c.is_ascii_alphabetic()).map_or(rest.len(), |end| end + 1);
-        line = &rest[end..];
+    loop {
+        let text = line.trim_start();
+        if let Some(rest) = text.strip_prefix("^C") {
+            line = rest;
+        } else if let Some(rest) = text.strip_prefix("\u{1b}[") {
+            let end = rest.find(|c: char| c.is_ascii_alphabetic());
+            line = end.map_or("", |end| &rest[end + 1..]);
+        } else {
+            return line;
+        }
     }
-    line
 }
 
 impl ImportedReport {

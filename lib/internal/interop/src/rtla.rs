@@ -10,7 +10,7 @@ use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::import_error::{ImportError, ImportPlace, ImportReason, Result};
 use crate::imported::{
     CUT_WARNING, ImportedReport, check_count, clock, compare_gaps_hint, no_cost, no_rounds,
-    rounded, subject, unknown_period,
+    rounded, strip_escapes, subject, unknown_period,
 };
 use crate::oslat::greatest_common_divisor;
 use files::quantity::GAPS;
@@ -239,7 +239,7 @@ impl Table {
 }
 
 pub(super) fn read(text: &str) -> Result<Report> {
-    let mut lines = (1..).zip(text.lines().map(str::trim));
+    let mut lines = (1..).zip(text.lines().map(|line| strip_escapes(line).trim()));
     let mut has_figures = false;
     let title = lines.by_ref().find(|(_, line)| {
         has_figures |= is_figure_line(line);

@@ -313,6 +313,18 @@ fn prefixed_texts_are_read() {
     }
 }
 
+/// A terminal echoes Ctrl-C in front of the first line that a tool prints then.
+#[test]
+fn echo_of_interrupt_is_removed() {
+    let line = "T: 0 (12) P:9 I:1000 C:  70 Min:      1 Act:    3 Avg:    4 Max:      57\n";
+    let lines = format!("{line}{}", line.replace("T: 0 (12)", "T: 1 (13)"));
+    let rtla = include_str!("../../../../tests/fixtures/rtla-timerlat.txt");
+    for (text, first) in [(lines.as_str(), "T: 0"), (rtla, "# RTLA")] {
+        let echoed = text.replacen(first, &format!("^C{first}"), 1);
+        assert_eq!(parse(&echoed).unwrap(), parse(text).unwrap(), "{first}");
+    }
+}
+
 #[test]
 fn type_errors_name_path_and_position() {
     let error =
