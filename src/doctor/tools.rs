@@ -5,6 +5,7 @@ use cli::exit::{self, usage};
 use cli::time::format_time;
 use cli::words::pluralize;
 use files::report::Report;
+use interop::unit::UNIT_WARNING;
 use render::report::table::warning_sentences;
 
 use crate::doctor::facts::{MachineFacts, Reading};
@@ -94,6 +95,9 @@ struct Finding {
     why: &'static str,
 }
 
+/// Hint for an assumed unit, which no flag of this command states.
+const UNIT_HINT: &str = "With -N they are nanoseconds; the file of --json states it.";
+
 /// Start of the keys of imported results.
 const IMPORTED: &str = "imported-";
 
@@ -118,13 +122,17 @@ pub fn import_item(file: &str, report: &Report) -> exit::Result<Item> {
     let Some(finding) = assess_result(tool, report) else {
         return Err(usage!("{file} is a result of {tool}; show it with osjitter report"));
     };
+    let assumed_unit = report.warnings.iter().find(|warning| warning.code == UNIT_WARNING);
+    let why = assumed_unit.map_or(finding.why.to_owned(), |warning| {
+        format!("{} {} {UNIT_HINT}", finding.why, warning.message)
+    });
     Ok(Item {
         key: format!("{IMPORTED}{}", tool.replace(' ', "-")),
         name: format!("{tool} in {file}"),
         value: Some(finding.value),
         not_readable: None,
         weight: finding.weight,
-        why: finding.why.to_owned(),
+        why,
         change: None,
     })
 }

@@ -196,6 +196,9 @@ fn other_tools_results_are_imported() {
     assert!(item("imported-oslat")["value"].as_str().unwrap().starts_with("gaps up to "));
     assert!(item("imported-cyclictest")["value"].as_str().unwrap().contains(" late (cyclictest"));
     assert_eq!(item("imported-rtla-timerlat")["value"], "up to 330 us late (timerlat-user/cpu-0)");
+    let unknown = doctor(["--import", "tests/fixtures/formats/cyclictest-hist.txt"]).run().exits(0);
+    let words = unknown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("values are taken as microseconds. With -N they are"), "{words}");
     let report = doctor(["--import", "tests/fixtures/report.json"]).run().exits(2);
     assert!(report.stderr.contains("show it with osjitter report"), "{}", report.stderr);
 }
