@@ -361,9 +361,8 @@ fn candidates(report: &Report) -> Vec<&'static str> {
     let is_counted = |subject: &&Subject| !has_competitor || subject.status.failure().is_none();
     let counted = report.subjects.iter().filter(is_counted);
     let summaries = counted.filter_map(|subject| subject.summary.as_ref());
-    let is_supported = |key: &str| {
-        summaries.clone().all(|summary| summary.lateness_ns.percentile(key).is_some())
-    };
+    let is_supported =
+        |key: &str| summaries.clone().all(|summary| summary.lateness_ns.percentile(key).is_some());
     let mut candidates: Vec<&'static str> =
         PERCENTILES.into_iter().filter(|key| is_supported(key) && trust.covers(key)).collect();
     if candidates.is_empty() && trust.covers(FALLBACK) {
