@@ -3,10 +3,14 @@
 
 use std::time::Duration;
 
+use crate::real_clock::FAR_FUTURE;
+
 /// Returns the time from `now` to a deadline in whole `unit`s, rounded up so that the timer is not
-/// early. It is at least one, since kernels differ in the meaning of zero.
+/// early. It is at least one, since kernels differ in the meaning of zero, and at most
+/// [`FAR_FUTURE`]: FreeBSD adds it to its uptime, and a sum beyond 68 years would fire at once,
+/// again and again. The caller arms a timer that has fired before its deadline again.
 pub(super) fn units_until(deadline: Duration, now: Duration, unit: Duration) -> i64 {
-    let remaining = deadline.saturating_sub(now).as_nanos();
+    let remaining = deadline.saturating_sub(now).min(FAR_FUTURE).as_nanos();
     i64::try_from(remaining.div_ceil(unit.as_nanos()).max(1)).unwrap_or(i64::MAX)
 }
 
@@ -44,7 +48,17 @@ mod tests {
     fn past_deadline_is_one_unit_away() {
         assert_eq!(units_until(MS, MS, NS), 1);
         assert_eq!(units_until(Duration::ZERO, MS, MS), 1);
-        assert_eq!(units_until(Duration::MAX, Duration::ZERO, NS), i64::MAX);
+    }
+
+    #[test]
+    fn distant_deadlines_do_not_overflow() {
+        // FreeBSD counts seconds since the start of the machine in 31 bits.
+        let limit = Duration::from_secs(1 << 31);
+        for unit in [NS, MS] {
+            let units = units_until(Duration::MAX, Duration::ZERO, unit);
+            let waited_ns = u128::try_from(units).unwrap() * unit.as_nanos();
+            assert!(waited_ns <= limit.as_nanos() / 2, "{unit:?}: {units}");
+        }
     }
 
     #[test]
