@@ -22,8 +22,8 @@ pub enum Backend {
     /// microseconds late.
     Timerfd,
     /// `EVFILT_TIMER` of kqueue. On Apple's systems it is absolute and critical, and tens of
-    /// microseconds late. FreeBSD and NetBSD accept nanoseconds, OpenBSD and DragonFly whole
-    /// milliseconds, rounded up.
+    /// microseconds late. FreeBSD accepts nanoseconds. NetBSD, OpenBSD and DragonFly get whole
+    /// milliseconds, rounded up, and count them in ticks, which last 10 ms by default.
     Kqueue,
     /// A high-resolution waitable timer (Windows 10 1803, Server 2019 and later): about half a
     /// millisecond late.

@@ -26,21 +26,21 @@ use crate::backend::Backend;
 #[cfg(target_vendor = "apple")]
 use super::kqueue_apple as dialect;
 
-#[cfg(any(target_os = "freebsd", target_os = "netbsd"))]
+#[cfg(target_os = "freebsd")]
 mod dialect {
     use std::time::{Duration, Instant};
 
-    pub(crate) const KERNEL_PERIODIC: bool = cfg!(target_os = "freebsd");
+    pub(crate) const KERNEL_PERIODIC: bool = true;
     pub(super) const UNIT: (Duration, u32) = (Duration::from_nanos(1), libc::NOTE_NSECONDS);
     pub(super) const ABSOLUTE: Option<fn(Instant) -> (i64, u32)> = None;
 }
 
-#[cfg(any(target_os = "openbsd", target_os = "dragonfly"))]
+#[cfg(any(target_os = "netbsd", target_os = "openbsd", target_os = "dragonfly"))]
 mod dialect {
     use std::time::{Duration, Instant};
 
     pub(crate) const KERNEL_PERIODIC: bool = false;
-    /// A timer without a flag counts milliseconds.
+    /// A timer without a flag counts milliseconds. NetBSD 9 ignores the flags of other units.
     pub(super) const UNIT: (Duration, u32) = (Duration::from_millis(1), 0);
     pub(super) const ABSOLUTE: Option<fn(Instant) -> (i64, u32)> = None;
 }
@@ -57,6 +57,8 @@ pub(crate) fn native() -> Option<Backend> {
 
 /// The identifier of the timer, which is the only one of its queue.
 const IDENT: usize = 1;
+/// Whether adding a timer that is armed arms it again. DragonFly and NetBSD 9 keep its old time.
+const ADD_REPLACES: bool = cfg!(not(any(target_os = "netbsd", target_os = "dragonfly")));
 
 /// A queue with a timer that fires once, registered with the runtime's poller.
 #[derive(Debug)]
@@ -181,12 +183,21 @@ fn add_timer(queue: &OwnedFd, data: i64, fflags: u32, add: u32, once: u32) -> io
     let mut event = unsafe { std::mem::zeroed::<libc::kevent>() };
     event.ident = IDENT;
     event.filter = libc::EVFILT_TIMER as _;
+    if !ADD_REPLACES {
+        event.flags = libc::EV_DELETE as _;
+        // Fails if no timer is armed.
+        let _ = change_timer(queue, &event);
+    }
     event.flags = (add | once) as _;
     event.fflags = fflags as _;
     event.data = data.try_into().unwrap_or(isize::MAX as _);
+    change_timer(queue, &event)
+}
+
+fn change_timer(queue: &OwnedFd, event: &libc::kevent) -> io::Result<()> {
     // SAFETY: one event of ours is read, none is written; the descriptor is open as long as `queue`
     // lives.
-    let result = unsafe { libc::kevent(queue.as_raw_fd(), &event, 1, null_mut(), 0, null()) };
+    let result = unsafe { libc::kevent(queue.as_raw_fd(), event, 1, null_mut(), 0, null()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
