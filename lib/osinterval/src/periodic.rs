@@ -27,9 +27,10 @@ use crate::timer::Timer;
 /// Intervals of the type `OsInterval` share the timer of their runtime.
 ///
 /// # Platform notes
-/// The kernel repeats on Linux and Android (`timerfd`), on Apple's systems and on FreeBSD (kqueue).
-/// On other systems, and without the feature `os-native`, a timer that is armed again for each tick
-/// produces the same sequence.
+/// The kernel repeats on Linux and Android (`timerfd`). By kqueue it repeats periods that it need
+/// not round: on Apple's systems whole microseconds, for example, and whole seconds on FreeBSD. For
+/// other periods and systems, and without the feature `os-native`, a timer that is armed again for
+/// each tick produces the same sequence.
 ///
 /// kqueue can only start to repeat from the present moment, which is when the first tick has been
 /// delivered. All later wake-ups of the kernel are late by that offset. The reported deadlines are
@@ -179,7 +180,7 @@ impl PeriodicInterval {
     pub fn new_at(start: Instant, period: Duration) -> io::Result<Self> {
         assert!(!period.is_zero(), "`period` must be non-zero");
         // On a shifted clock the kernel's timer would not be used, as in `Timer::new`.
-        let repetition = if sys::KERNEL_PERIODIC && !is_shifted() {
+        let repetition = if sys::can_repeat(period) && !is_shifted() {
             let timer = catch_driver_panic(|| sys::Periodic::new(start.into_std(), period))?;
             Repetition::Kernel { timer, pause_watch: PauseWatch::new(), replacement: None }
         } else {

@@ -18,8 +18,8 @@ use super::kqueue_time::{units_until, wait_for_schedule};
 use crate::backend::Backend;
 
 // The dialects. Each defines
-// - `KERNEL_PERIODIC`: whether the kernel can repeat a timer in nanoseconds, since whole
-//   milliseconds would distort a period of 500 us,
+// - `can_repeat`: whether the kernel counts a period exactly. It would repeat a rounded one ahead
+//   of the schedule or behind it, by more with each tick,
 // - `UNIT`: the unit of a time to wait, with its flag,
 // - `ABSOLUTE`: a function to the data and flags of an absolute deadline, if the kernel supports
 //   one on the monotonic clock. That of the BSDs is on the wall clock, which can be set.
@@ -30,23 +30,30 @@ use super::kqueue_apple as dialect;
 mod dialect {
     use std::time::{Duration, Instant};
 
-    pub(crate) const KERNEL_PERIODIC: bool = true;
     pub(super) const UNIT: (Duration, u32) = (Duration::from_nanos(1), libc::NOTE_NSECONDS);
     pub(super) const ABSOLUTE: Option<fn(Instant) -> (i64, u32)> = None;
+
+    pub(crate) fn can_repeat(period: Duration) -> bool {
+        // The kernel counts parts of a second as powers of two.
+        period.subsec_nanos() == 0
+    }
 }
 
 #[cfg(any(target_os = "netbsd", target_os = "openbsd", target_os = "dragonfly"))]
 mod dialect {
     use std::time::{Duration, Instant};
 
-    pub(crate) const KERNEL_PERIODIC: bool = false;
     /// A timer without a flag counts milliseconds. NetBSD 9 ignores the flags of other units.
     pub(super) const UNIT: (Duration, u32) = (Duration::from_millis(1), 0);
     pub(super) const ABSOLUTE: Option<fn(Instant) -> (i64, u32)> = None;
+
+    pub(crate) fn can_repeat(_period: Duration) -> bool {
+        false
+    }
 }
 
 #[cfg(feature = "periodic")]
-pub(crate) use dialect::KERNEL_PERIODIC;
+pub(crate) use dialect::can_repeat;
 pub(crate) const TIMERS_PER_QUEUE: usize = 1;
 pub(crate) const WAKES_FROM_RUNTIME: bool = true;
 use dialect::{ABSOLUTE, UNIT};

@@ -7,9 +7,8 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::sys::kqueue_time::clock_ticks;
+use crate::sys::kqueue_time::{clock_ticks, is_whole_ticks};
 
-pub(crate) const KERNEL_PERIODIC: bool = true;
 pub(super) const UNIT: (Duration, u32) =
     (Duration::from_nanos(1), libc::NOTE_NSECONDS | libc::NOTE_CRITICAL);
 pub(super) const ABSOLUTE: Option<fn(Instant) -> (i64, u32)> = Some(absolute_time);
@@ -19,10 +18,14 @@ pub(super) fn absolute_time(deadline: Instant) -> (i64, u32) {
     (time, libc::NOTE_MACHTIME | libc::NOTE_ABSOLUTE | libc::NOTE_CRITICAL)
 }
 
+pub(crate) fn can_repeat(period: Duration) -> bool {
+    let line = clock_line();
+    is_whole_ticks(period, line.numer, line.denom)
+}
+
 /// Returns an upper bound of `mach_absolute_time` at `instant`.
 fn mach_time(instant: Instant) -> u64 {
-    static LINE: OnceLock<ClockLine> = OnceLock::new();
-    let line = LINE.get_or_init(ClockLine::measure);
+    let line = clock_line();
     match instant.checked_duration_since(line.origin) {
         Some(after) => {
             line.ticks_at_origin.saturating_add(clock_ticks(after, line.numer, line.denom))
@@ -30,6 +33,11 @@ fn mach_time(instant: Instant) -> u64 {
         // A time before the first timer of the process has passed, so the timer fires at once.
         None => line.ticks_at_origin,
     }
+}
+
+fn clock_line() -> &'static ClockLine {
+    static LINE: OnceLock<ClockLine> = OnceLock::new();
+    LINE.get_or_init(ClockLine::measure)
 }
 
 /// The relation between `Instant` and the ticks of `mach_absolute_time`.

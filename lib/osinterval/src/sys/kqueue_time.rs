@@ -21,6 +21,11 @@ pub(super) fn clock_ticks(time: Duration, numer: u32, denom: u32) -> u64 {
     u64::try_from(ticks).unwrap_or(u64::MAX)
 }
 
+/// Returns whether a time is a whole number of ticks that are `numer`/`denom` nanoseconds long.
+pub(super) fn is_whole_ticks(time: Duration, numer: u32, denom: u32) -> bool {
+    (time.as_nanos() * u128::from(denom)).is_multiple_of(u128::from(numer.max(1)))
+}
+
 /// Returns the time to wait before a repetition can begin that is close to a schedule whose first
 /// deadline was `late` ago. `None` if it can begin now: at most a sixteenth of the period has
 /// passed since the last deadline. Otherwise the time until the next deadline.
@@ -81,6 +86,16 @@ mod tests {
         assert_eq!(clock_ticks(Duration::from_nanos(125), 125, 3), 3);
         assert_eq!(clock_ticks(Duration::from_nanos(126), 125, 3), 4);
         assert_eq!(clock_ticks(Duration::from_secs(1), 1, 1), 1_000_000_000);
+    }
+
+    #[test]
+    fn rounded_periods_are_not_whole() {
+        assert!(is_whole_ticks(NS * 125, 125, 3));
+        assert!(is_whole_ticks(Duration::from_micros(333), 125, 3));
+        // 512 frames at 48 kHz.
+        let frames = NS * 10_666_667;
+        assert!(!is_whole_ticks(frames, 125, 3));
+        assert!(is_whole_ticks(frames, 1, 1));
     }
 
     proptest! {

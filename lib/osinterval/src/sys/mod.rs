@@ -14,8 +14,10 @@
 //!   registered for the next expiration. The caller compares the deadline with the clock.
 //! - `Periodic::new(first: Instant, period: Duration) -> io::Result<Periodic>` and
 //!   `Periodic::poll_expired(&mut self, cx) -> Poll<io::Result<()>>`: ready if at least one period
-//!   has ended since the last call. The caller counts them by the clock. Only used if
-//!   `KERNEL_PERIODIC` is true.
+//!   has ended since the last call. The caller counts them by the clock. Only used if `can_repeat`
+//!   is true.
+//! - `can_repeat(period: Duration) -> bool`: whether the kernel repeats a timer with this period on
+//!   the schedule, without rounding the period.
 //! - `Periodic::can_take_expiration_late(&self) -> bool`: whether the caller may deliver a tick
 //!   before it calls `poll_expired` for the expiration of that tick, without shifting the ticks
 //!   that follow.

@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 
 use crate::backend::Backend;
 
-pub(crate) const KERNEL_PERIODIC: bool = false;
 pub(crate) const TIMERS_PER_QUEUE: usize = 1;
 pub(crate) const WAKES_FROM_RUNTIME: bool = true;
+
+pub(crate) fn can_repeat(_period: Duration) -> bool {
+    false
+}
 
 pub(crate) fn native() -> Option<Backend> {
     None

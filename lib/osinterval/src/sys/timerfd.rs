@@ -14,7 +14,6 @@ use tokio::io::unix::AsyncFd;
 use super::linux_clock::{kernel_time, timespec};
 use crate::backend::Backend;
 
-pub(crate) const KERNEL_PERIODIC: bool = true;
 /// Arming a timer programs the CPU's timer only if no other timer of the CPU is due before, and
 /// that is most of the cost of a tick in a virtual machine. An expiration programs it for the next
 /// timer in any case.
@@ -53,6 +52,10 @@ impl OneShot {
         guard.clear_ready();
         Poll::Ready(Ok(()))
     }
+}
+
+pub(crate) fn can_repeat(_period: Duration) -> bool {
+    true
 }
 
 /// A timer that the kernel repeats.

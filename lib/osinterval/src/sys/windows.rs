@@ -25,7 +25,6 @@ use windows_sys::Win32::System::Threading::{
 use super::windows_timer::{TimerHandle, has_high_resolution, relative_due_time};
 use crate::backend::Backend;
 
-pub(crate) const KERNEL_PERIODIC: bool = false;
 pub(crate) const TIMERS_PER_QUEUE: usize = 1;
 pub(crate) const WAKES_FROM_RUNTIME: bool = false;
 
@@ -220,6 +219,10 @@ unsafe fn wake_task(instance: PTP_CALLBACK_INSTANCE, shared: *const SharedState)
     if let Some(waker) = waker {
         waker.wake();
     }
+}
+
+pub(crate) fn can_repeat(_period: Duration) -> bool {
+    false
 }
 
 /// The kernel's periodic mode, which is not used: it does not count the periods that a late reader
