@@ -44,7 +44,8 @@
 //! - A system call that the signal interrupts is restarted. Those that Linux never restarts, such as
 //!   `poll` and `nanosleep`, return `EINTR` in C code that does not expect it.
 //! - The signal's handler stays installed after the watch has ended, and does nothing then.
-//! - A process that forks must start the watch after the fork.
+//! - A process that forks must start the watch after the fork. A child of a process with a watch
+//!   starts one of its own.
 
 #[cfg(all(
     target_os = "linux",

@@ -74,22 +74,23 @@ fn forked_child_leaves_parents_files() {
     std::fs::remove_dir(out.with_extension("meters")).unwrap();
 }
 
-/// The process of [`forked_child_waits_for_no_watch`].
+/// The process of [`forked_child_has_no_watch`].
 #[test]
 #[cfg(feature = "stacks")]
 #[ignore = "runs as a process of another test"]
 fn watching_parent() {
-    let watch = tickmeter::stacks::OverdueWatch::start(Duration::from_secs(1), |_| {});
+    let start = || tickmeter::stacks::OverdueWatch::start(Duration::from_secs(1), |_| {});
     // Only some systems have stacks.
-    let Ok(watch) = watch else { return };
+    let Ok(watch) = start() else { return };
     let mut watch = Some(watch);
     assert_eq!(run_in_child(|| drop(watch.take())), 0);
+    assert_eq!(run_in_child(|| drop(start().unwrap())), 0, "the child starts a watch of its own");
 }
 
 /// The child has no thread of the watch.
 #[test]
 #[cfg(feature = "stacks")]
-fn forked_child_waits_for_no_watch() {
+fn forked_child_has_no_watch() {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "watching_parent", "--ignored", "--nocapture"])
         .output()

@@ -7,7 +7,7 @@
 
 use std::cell::UnsafeCell;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::{StackEnd, WatchError};
@@ -57,8 +57,9 @@ static EXCHANGE: Exchange = Exchange {
     copy: UnsafeCell::new([0; MAX_STACK_BYTES]),
 };
 
-/// Whether there is a [`StackSignal`].
-static IS_OWNED: AtomicBool = AtomicBool::new(false);
+/// The process that has a [`StackSignal`]; zero if none has. A forked child inherits the number of
+/// its parent, and not the thread of the watch.
+static OWNER: AtomicU32 = AtomicU32::new(0);
 
 /// The registers of an interrupted thread, as far as unwinding begins with them.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +91,9 @@ impl StackSignal {
     /// Installs the handler of a signal. It stays installed: a signal that is still pending when the
     /// watch ends would otherwise end the process.
     pub(super) fn install(signal: i32) -> Result<Self, WatchError> {
-        if IS_OWNED.swap(true, Ordering::Acquire) {
+        let (owner, process) = (OWNER.load(Ordering::Relaxed), std::process::id());
+        let claimed = OWNER.compare_exchange(owner, process, Ordering::Acquire, Ordering::Relaxed);
+        if owner == process || claimed.is_err() {
             return Err(WatchError::AlreadyWatching);
         }
         let owned = Self { signal };
@@ -179,7 +182,7 @@ impl StackSignal {
 
 impl Drop for StackSignal {
     fn drop(&mut self) {
-        IS_OWNED.store(false, Ordering::Release);
+        OWNER.store(0, Ordering::Release);
     }
 }
 
