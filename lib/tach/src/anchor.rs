@@ -42,6 +42,17 @@ impl Anchor {
         Self { count, os_instant, bracket_counts, suspended: None }
     }
 
+    /// Moves the reading of the OS clock forward, unless the OS clock cannot represent the result.
+    pub(crate) fn with_os_delay(self, delay: Duration) -> Self {
+        let os_instant = self.os_instant.checked_add(delay).unwrap_or(self.os_instant);
+        Self { os_instant, ..self }
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn with_suspended_ns(self, ns: i64) -> Self {
+        Self { suspended: Some(SuspendedTime { min_ns: ns, max_ns: ns }), ..self }
+    }
+
     /// Returns the raw count.
     #[must_use]
     pub fn count(&self) -> u64 {

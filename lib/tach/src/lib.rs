@@ -76,8 +76,9 @@
 //! # Caveats
 //!
 //! - **Suspend.** Whether the counter runs during a suspend depends on the machine, and may differ
-//!   from the OS clock. Do not trust a span across a suspend. On Linux,
-//!   [`Anchor::suspended_until`] and [`Info::suspended`] report one.
+//!   from the OS clock. Do not trust a span across a suspend. On 64-bit Linux and Apple's systems,
+//!   spans after it are exact. On 64-bit Linux, [`Anchor::suspended_until`] and [`Info::suspended`]
+//!   report one.
 //! - **Migration of a virtual machine** can change the rate and the value. The hypervisor scales
 //!   the counter if the hardware can.
 //! - **Several sockets and cores with separate counters** are covered only by the guarantee in the

@@ -73,6 +73,9 @@ const VISIBILITY_MARGIN: Duration = Duration::from_micros(2);
 /// The maximum relative difference between a stated rate and that of the first two anchors, in
 /// addition to the error of the anchors.
 const MAX_STATED_DEVIATION: f64 = 1e-3;
+/// The minimum age of a line from which a suspend that the OS does not report is found by the rate.
+/// The rate of a younger line may be off by as much.
+const MIN_SUSPEND_BASELINE: Duration = Duration::from_secs(1);
 /// A slope is stored as nanoseconds per count times two to this power.
 const SLOPE_BITS: u32 = 50;
 /// The powers of two up to the largest number of counts since the first anchor, and the one beyond.
@@ -153,6 +156,8 @@ struct Anchors {
     last: Option<Anchor>,
     /// The widest bracket of the anchors that determine the pieces.
     bracket_ns: f64,
+    /// The time that is added to the OS clock; see [`Anchors::bridge_suspend`].
+    os_delay: Duration,
 }
 
 type Pieces = [Piece; MAX_PIECES];
@@ -232,7 +237,7 @@ impl<'p> Timeline<'p> {
             octaves: [const { AtomicUsize::new(0) }; OCTAVES],
             newest: AtomicUsize::new(0),
             error_bound_ns: AtomicU64::new(0),
-            anchors: Mutex::new(Anchors { origin: None, last: None, bracket_ns: 0.0 }),
+            anchors: Mutex::new(Anchors::new()),
         }
     }
 
@@ -244,7 +249,7 @@ impl<'p> Timeline<'p> {
             octaves: std::array::from_fn(|_| AtomicUsize::new(0)),
             newest: AtomicUsize::new(0),
             error_bound_ns: AtomicU64::new(0),
-            anchors: Mutex::new(Anchors { origin: None, last: None, bracket_ns: 0.0 }),
+            anchors: Mutex::new(Anchors::new()),
         }
     }
 
@@ -361,7 +366,7 @@ impl<'p> Timeline<'p> {
         let (last, confirmed_rate) = if index == 0 {
             take_second_anchor(&origin, anchor, stated_ns_per_count)
         } else {
-            (anchor(), None)
+            (anchors.bridge_suspend(anchor()), None)
         };
 
         let prediction = anchors.predict(index, &origin, &last, confirmed_rate);
@@ -507,6 +512,37 @@ impl<'p> Timeline<'p> {
 }
 
 impl Anchors {
+    const fn new() -> Self {
+        Self { origin: None, last: None, bracket_ns: 0.0, os_delay: Duration::ZERO }
+    }
+
+    /// Moves the OS clock of a new anchor by the time for which it has stopped during suspends of
+    /// the machine, if the counter has not. The line follows the counter then. A line that returned
+    /// to the OS clock would have a wrong rate for hours.
+    fn bridge_suspend(&mut self, new: Anchor) -> Anchor {
+        let last = new.with_os_delay(self.os_delay);
+        let Some((origin, recent)) = self.origin.zip(self.last) else { return last };
+        let baseline_ns = ns_between(&recent, &origin);
+        let baseline = recent.count().saturating_sub(origin.count()).max(1);
+        let counts = last.count().saturating_sub(recent.count());
+        let passed_ns = counts as f64 * (baseline_ns / baseline as f64);
+        let missing_ns = passed_ns - ns_between(&last, &recent);
+        let stopped = match recent.suspended_until(&new) {
+            // Otherwise the counter has stopped as well.
+            Some(suspended) if missing_ns > suspended.as_nanos() as f64 / 2.0 => suspended,
+            // Apple's systems report no suspend, and adjust no clock by a fifth of its rate.
+            None if cfg!(target_vendor = "apple")
+                && baseline_ns > MIN_SUSPEND_BASELINE.as_nanos() as f64
+                && missing_ns > passed_ns / 5.0 =>
+            {
+                Duration::from_nanos(missing_ns as u64)
+            }
+            _ => return last,
+        };
+        self.os_delay = self.os_delay.saturating_add(stopped);
+        new.with_os_delay(self.os_delay)
+    }
+
     /// Predicts the rate of the piece at `index`, and chooses its length. `confirmed_rate` is the
     /// stated rate, if the anchors confirm it.
     fn predict(

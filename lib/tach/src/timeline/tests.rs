@@ -8,17 +8,25 @@ use std::cell::Cell;
 /// direction.
 struct FakeClock {
     ns: Cell<u64>,
+    /// The time for which the OS clock has stopped.
+    suspended_ns: Cell<u64>,
     noise: Cell<u64>,
     base: crate::os::OsInstant,
 }
 
 impl FakeClock {
     fn new() -> Self {
-        Self { ns: Cell::new(0), noise: Cell::new(1), base: crate::os::now() }
+        let (ns, suspended_ns, noise) = (Cell::new(0), Cell::new(0), Cell::new(1));
+        Self { ns, suspended_ns, noise, base: crate::os::now() }
     }
 
     fn advance(&self, ns: u64) {
         self.ns.set(self.ns.get() + ns);
+    }
+
+    fn suspend(&self, ns: u64) {
+        self.advance(ns);
+        self.suspended_ns.set(self.suspended_ns.get() + ns);
     }
 
     fn now(&self) -> u64 {
@@ -36,8 +44,9 @@ impl FakeClock {
         let noise = self.noise.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         self.noise.set(noise);
         let error = noise >> 59;
-        let std = self.base + Duration::from_nanos(self.ns.get() + 20 - error);
-        Anchor::new(self.now(), std, 120)
+        let suspended_ns = self.suspended_ns.get();
+        let std = self.base + Duration::from_nanos(self.ns.get() + 20 - error - suspended_ns);
+        Anchor::new(self.now(), std, 120).with_suspended_ns(suspended_ns as i64)
     }
 
     fn new_timeline<'p>(&self, pieces: &'p Pieces) -> Timeline<'p> {
@@ -217,6 +226,27 @@ fn threads_agree_on_the_line() {
     }
     for (count, ns) in converted {
         assert_eq!(timeline.ns_on_line(count), ns);
+    }
+}
+
+/// The OS clock stops during a suspend, and the counter does not.
+#[test]
+fn suspend_changes_no_later_span() {
+    const MINUTE_NS: u64 = 60_000_000_000;
+    let clock = FakeClock::new();
+    let pieces = empty_pieces();
+    let timeline = clock.new_timeline(&pieces);
+    for minute in 0..1_500 {
+        if [600, 610, 1_200].contains(&minute) {
+            clock.suspend(8 * 60 * MINUTE_NS);
+        }
+        let start = clock.now();
+        let start_ns = clock.convert(&timeline, start);
+        clock.advance(MINUTE_NS);
+        let end = clock.now();
+        let span_ns = clock.convert(&timeline, end) - start_ns;
+        let exact_ns = (end - start) as i64 / 3;
+        assert!((span_ns - exact_ns).abs() < 1_000, "{minute}: {span_ns}, not {exact_ns}");
     }
 }
 
