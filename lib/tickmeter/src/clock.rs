@@ -14,12 +14,17 @@ const MAX_EXTRAPOLATION_NS: u64 = 100_000_000;
 const EXTRAPOLATION_DIVISOR: u64 = 16;
 /// Maximum error of an extrapolation from a change of the rate and from rounding.
 const RATE_ERROR_NS: u64 = 100;
+/// Maximum time by which the operating system's clock and the conversion may be apart. They come
+/// apart if the machine is suspended and only one of the clocks stops.
+const MAX_DISTANCE_NS: i64 = 10_000_000;
 
 /// Converts readings of the counter to nanoseconds since an origin, in a few instructions.
 #[derive(Debug)]
 pub(crate) struct Clock {
     origin: Instant,
     start: tach::Instant,
+    /// Time by which the counter has run longer than the operating system's clock.
+    ahead_ns: i64,
     /// Maximum error of the origin, which is half the bracket of its anchor.
     origin_error_ns: u64,
     /// Counter and time of the last conversion by `tach`.
@@ -36,11 +41,11 @@ impl Clock {
         let anchor = tach::Anchor::take();
         let start = tach::Instant::from_count(anchor.count());
         let slope = (1e9 / tach::rate_hz() * (1_u64 << SLOPE_BITS) as f64) as u64;
-        let origin_error_counts = anchor.bracket_counts() / 2 + 1;
         Self {
             origin: anchor.os_instant(),
             start,
-            origin_error_ns: (origin_error_counts.saturating_mul(slope) >> SLOPE_BITS) + 1,
+            ahead_ns: 0,
+            origin_error_ns: anchor_error_ns(&anchor, slope),
             anchor_count: start.count(),
             anchor_ns: 0,
             slope,
@@ -56,6 +61,12 @@ impl Clock {
     #[cfg(feature = "stacks")]
     pub(crate) fn start(&self) -> tach::Instant {
         self.start
+    }
+
+    /// Returns the time by which the counter has run longer than the operating system's clock.
+    #[cfg(feature = "stacks")]
+    pub(crate) fn ahead_ns(&self) -> i64 {
+        self.ahead_ns
     }
 
     /// Returns the maximum error of `ns_at` relative to the operating system's clock. It may grow
@@ -84,17 +95,14 @@ impl Clock {
 
     /// Moves the anchor to a count, which `tach` converts. Returns its time.
     pub(crate) fn move_anchor(&mut self, count: u64) -> i64 {
-        let time = tach::Instant::from_count(count);
-        // A loop may have read the counter before the clock was created.
-        let ns = match time.checked_duration_since(self.start) {
-            Some(after) => signed_ns(after),
-            None => -signed_ns(self.start - time),
-        };
+        let is_continuous = !self.correct_distance();
+        let ns = self.convert(tach::Instant::from_count(count));
         // Use the slope between the two anchors if they are far enough apart. A counter that went
         // back gives no slope.
         let counts = count.saturating_sub(self.anchor_count);
         let elapsed_ns = ns.saturating_sub(self.anchor_ns);
-        if self.valid_counts > 0 && counts >= self.valid_counts && elapsed_ns > 0 {
+        let is_far = self.valid_counts > 0 && counts >= self.valid_counts;
+        if is_continuous && is_far && elapsed_ns > 0 {
             self.slope = (((elapsed_ns as u128) << SLOPE_BITS) / u128::from(counts)) as u64;
         }
         // The slope of a young clock still changes.
@@ -104,6 +112,42 @@ impl Clock {
         (self.anchor_count, self.anchor_ns) = (count, ns);
         ns
     }
+
+    /// Converts a time by `tach` to nanoseconds since the origin.
+    fn convert(&self, time: tach::Instant) -> i64 {
+        // A loop may have read the counter before the clock was created.
+        let ns = match time.checked_duration_since(self.start) {
+            Some(after) => signed_ns(after),
+            None => -signed_ns(self.start - time),
+        };
+        ns.saturating_sub(self.ahead_ns)
+    }
+
+    /// Follows the operating system's clock if the conversion is apart from it, and returns whether
+    /// it was.
+    #[allow(clippy::disallowed_methods, reason = "the clocks are compared")]
+    fn correct_distance(&mut self) -> bool {
+        // However long the thread loses its CPU in between, the readings are in this order.
+        let before = tach::Instant::now();
+        let os_ns = self.ns_of(Instant::now());
+        let after = tach::Instant::now();
+        let is_apart = self.convert(before).saturating_sub(os_ns) > MAX_DISTANCE_NS
+            || os_ns.saturating_sub(self.convert(after)) > MAX_DISTANCE_NS;
+        if is_apart {
+            let anchor = tach::Anchor::take();
+            let ns = self.convert(tach::Instant::from_count(anchor.count()));
+            let distance_ns = ns.saturating_sub(self.ns_of(anchor.os_instant()));
+            self.ahead_ns = self.ahead_ns.saturating_add(distance_ns);
+            self.origin_error_ns = anchor_error_ns(&anchor, self.slope);
+        }
+        is_apart
+    }
+}
+
+/// Returns the maximum error of an anchor, which is half of its bracket.
+fn anchor_error_ns(anchor: &tach::Anchor, slope: u64) -> u64 {
+    let error_counts = anchor.bracket_counts() / 2 + 1;
+    (error_counts.saturating_mul(slope) >> SLOPE_BITS) + 1
 }
 
 /// Converts a duration to nanoseconds. Saturates at 584 years.
@@ -119,6 +163,26 @@ fn signed_ns(duration: Duration) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One of the clocks has stopped during a suspend of the machine.
+    #[test]
+    #[cfg_attr(miri, ignore = "reads the counter")]
+    fn clock_follows_os_after_suspend() {
+        const HOUR: Duration = Duration::from_secs(3_600);
+        let now = tach::Instant::now();
+        for start in [now - HOUR, now + HOUR] {
+            let mut clock = Clock::new();
+            clock.move_anchor(tach::count());
+            (clock.start, clock.valid_counts) = (start, 1);
+            let slope = clock.slope;
+            let before = clock.origin.elapsed().as_nanos() as i64;
+            let ns = clock.move_anchor(tach::count());
+            let after = clock.origin.elapsed().as_nanos() as i64;
+            let range = before - MAX_DISTANCE_NS..=after + MAX_DISTANCE_NS;
+            assert!(range.contains(&ns), "{ns} is not in {range:?}");
+            assert_eq!(clock.slope, slope, "the suspend says nothing about the rate");
+        }
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "reads the counter")]

@@ -310,6 +310,8 @@ impl Meter {
     #[inline(never)]
     fn move_anchor(&mut self, reading: u64) -> i64 {
         let ns = self.clock.move_anchor(reading);
+        #[cfg(feature = "stacks")]
+        self.watched.set_ahead_ns(self.clock.ahead_ns());
         let error_ns = self.clock.error_bound_ns();
         self.page[at::CLOCK_ERROR].store(error_ns, crate::sync::Ordering::Relaxed);
         ns

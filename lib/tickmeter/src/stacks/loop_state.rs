@@ -43,6 +43,8 @@ const NEVER_NS: i64 = i64::MAX;
 pub(super) struct LoopState {
     pub(super) name: String,
     start: tach::Instant,
+    /// Time by which the counter has run longer than the clock of the meter.
+    ahead_ns: AtomicI64,
     page: Arc<Page>,
     period_ns: AtomicI64,
     /// When the next tick is due: a period after the last wake-up. `Burst` and `Skip` are due earlier
@@ -64,7 +66,8 @@ pub(super) struct LoopRunner {
 impl LoopState {
     /// Returns a time on the loop's clock.
     pub(super) fn ns_at(&self, now: tach::Instant) -> i64 {
-        i64::try_from(now.duration_since(self.start).as_nanos()).unwrap_or(NEVER_NS)
+        let ns = i64::try_from(now.duration_since(self.start).as_nanos()).unwrap_or(NEVER_NS);
+        ns.saturating_sub(self.ahead_ns.load(Ordering::Relaxed))
     }
 
     /// Returns when the next tick without a requested stack is due at the earliest; `None` before the
@@ -109,6 +112,7 @@ impl WatchedLoop {
         let state = Arc::new(LoopState {
             name: name.to_owned(),
             start,
+            ahead_ns: AtomicI64::new(0),
             page: Arc::clone(page),
             period_ns: AtomicI64::new(0),
             due_ns: AtomicI64::new(NEVER_NS),
@@ -125,6 +129,10 @@ impl WatchedLoop {
         let period_ns = i64::try_from(period_ns).unwrap_or(NEVER_NS);
         self.0.period_ns.store(period_ns, Ordering::Relaxed);
         wake_watcher();
+    }
+
+    pub(crate) fn set_ahead_ns(&self, ahead_ns: i64) {
+        self.0.ahead_ns.store(ahead_ns, Ordering::Relaxed);
     }
 
     /// Publishes a wake-up, after which this thread works.
@@ -212,6 +220,15 @@ mod tests {
         assert_eq!(watched.0.next_due_ns(3_000), Some(4_000));
         watched.wake(3_500);
         assert_eq!(watched.0.next_due_ns(3_600), Some(4_500));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "reads the counter")]
+    fn suspends_make_no_tick_overdue() {
+        let watched = watched_loop();
+        watched.set_ahead_ns(700);
+        let now = watched.0.start + std::time::Duration::from_nanos(1_000);
+        assert_eq!(watched.0.ns_at(now), 300);
     }
 
     #[test]
