@@ -71,7 +71,12 @@
 //! These clocks only measure elapsed time. A deadline is always on tokio's clock, and the error bound of
 //! the conversion is added to the wait. So the timeout never fires early because the two clocks
 //! drift apart, even if it exists for a long time. (An OS clock that is slewed, for example by NTP,
-//! differs from the counter by up to its slew, at most 500 ppm on Linux.)
+//! differs from the counter by up to its slew. On Linux that is at most 500 ppm, or a tenth if a
+//! daemon changes the length of the kernel's tick, as chrony does for large offsets.)
+//!
+//! On Linux and Apple's systems, tokio's clock stops while the system is suspended, and the counter
+//! may not. A silence that contains a suspend can then end early, by up to the length of the
+//! suspend. With [`TokioClock`] it does not.
 //!
 //! # Threads
 //!
