@@ -1,6 +1,6 @@
 //! The clocks from which an idle timeout takes its stamps.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A clock whose stamps measure the time since they were taken, and nothing else.
 ///
@@ -109,12 +109,52 @@ impl Clock for TokioClock {
 
 /// Returns whether tokio's clock is not the real one: it is paused, or was at some time.
 pub(crate) fn is_tokio_clock_shifted() -> bool {
-    let before = real_now();
-    let time = tokio::time::Instant::now().into_std();
-    time < before || time > real_now()
+    differs_from(real_now, || tokio::time::Instant::now().into_std())
+}
+
+/// Returns whether a clock is not the real one: a reading of it is not between two readings of
+/// that.
+///
+/// A thread can lose its CPU between the two. A paused clock that is ahead by less than this pause
+/// then seems to be the real one, so readings that are far apart are repeated.
+fn differs_from(real: impl Fn() -> Instant, clock: impl Fn() -> Instant) -> bool {
+    const MAX_READINGS: usize = 16;
+    const MAX_BRACKET: Duration = Duration::from_micros(10);
+    for _ in 0..MAX_READINGS {
+        let before = real();
+        let time = clock();
+        let after = real();
+        if time < before || time > after {
+            return true;
+        }
+        if after - before <= MAX_BRACKET {
+            break;
+        }
+    }
+    false
 }
 
 #[allow(clippy::disallowed_methods, reason = "tokio's clock is compared with the real one")]
-fn real_now() -> std::time::Instant {
-    std::time::Instant::now()
+fn real_now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn pause_between_readings_hides_no_shift() {
+        const READINGS_US: [u64; 4] = [0, 4_000, 4_001, 4_002];
+        let (start, read) = (real_now(), Cell::new(0));
+        let real = || {
+            let us = READINGS_US[read.replace(read.get() + 1)];
+            start + Duration::from_micros(us)
+        };
+        let ahead = start + Duration::from_millis(1);
+        assert!(differs_from(real, || ahead));
+        assert!(!differs_from(|| ahead, || ahead));
+    }
 }
