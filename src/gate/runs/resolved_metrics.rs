@@ -115,7 +115,7 @@ fn pair_metrics(sides: &Sides<ResolvedRun>) -> ResolvedMetrics {
     let mut resolved = ResolvedMetrics::default();
     for name in metrics.chain(unjudged).filter(|name| seen.insert(name.as_str())) {
         let found = sides.as_ref().map(|run| FoundMetric::find(run, name));
-        let unjudged = |reason, side| UnjudgedBench::new(name, reason, side);
+        let unjudged = |reason, side: Option<&str>| UnjudgedBench::new(name, reason, side);
         let unjudged_number = |number: &UnjudgedNumber, side: Option<&str>| UnjudgedBench {
             numbers: number.numbers.clone(),
             message: number.message.clone(),
