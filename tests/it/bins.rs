@@ -6,16 +6,13 @@ use files::file::File as _;
 use files::report::{Report, Status};
 use serde_json::Value;
 
-use crate::osjitter::{Osjitter, Ran};
-
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report.json")
-}
+use crate::fixtures::{fixture, recorded_json, recorded_report};
+use crate::osjitter::{Osjitter, Ran, names_in};
 
 /// Writes the fixture as bins of a host, in a new directory.
 fn write_bins(host: &str, out: &str) -> Ran {
-    let bins =
-        Osjitter::new([Path::new("report"), &fixture()]).args(["--format", "bins", "--host", host]);
+    let bins = Osjitter::new([Path::new("report"), &fixture("report.json")])
+        .args(["--format", "bins", "--host", host]);
     bins.args(["--label", "rack=r7", "--label", "zone=a"]).out(out).run().exits(0)
 }
 
@@ -40,8 +37,7 @@ fn assert_rejected(paths: &[&Path], says: &[&str]) {
 
 #[test]
 fn merged_bins_keep_counts_and_percentiles() {
-    let expected: Value =
-        serde_json::from_str(&std::fs::read_to_string(fixture()).unwrap()).unwrap();
+    let expected = recorded_json();
     // Hosts in different formats, a third in a subdirectory.
     let (one, other, third) = (
         write_bins("a", "one.bins.csv"),
@@ -231,7 +227,7 @@ fn sums_never_replace_their_inputs() {
 
 #[test]
 fn bins_of_equal_reports_are_refused() {
-    let twice = [Path::new("report"), &fixture(), &fixture()];
+    let twice = [Path::new("report"), &fixture("report.json"), &fixture("report.json")];
     let refused = Osjitter::new(twice).args(["--format", "bins"]).out("x.bins.csv").run().exits(2);
     assert!(refused.stderr.contains("give each report once"), "{}", refused.stderr);
     assert!(!refused.path("x.bins.csv").exists());
@@ -268,8 +264,7 @@ fn conversions_refuse_missing_values() {
 #[test]
 fn conversions_refuse_cut_runs() {
     let home = tempfile::tempdir().unwrap();
-    let text = std::fs::read_to_string("tests/fixtures/report.json").unwrap();
-    let whole = Report::from_json(&text).unwrap();
+    let whole = recorded_report();
     let file = home.path().join("report.json");
     let convert = |report: &Report, flags: &[&str]| {
         std::fs::write(&file, report.to_json()).unwrap();
@@ -405,7 +400,7 @@ fn invalid_directories_are_rejected() {
         &[".bins.csv: ", "give each interval once"],
     );
     assert_rejected(
-        &[one.directory(), &fixture()],
+        &[one.directory(), &fixture("report.json")],
         &["report.json is not a file of bins", "--format bins"],
     );
     // A file under two names is read once.
@@ -415,7 +410,7 @@ fn invalid_directories_are_rejected() {
 
 #[test]
 fn flags_of_bins_are_checked() {
-    let with = |more: &[&str]| report(&[&fixture()], more);
+    let with = |more: &[&str]| report(&[&fixture("report.json")], more);
     for (more, says) in [
         (&["--host", "x"][..], "goes with --format bins"),
         (&["--format", "bins", "--label", "rack"], "key=value"),
@@ -462,7 +457,7 @@ fn too_many_subjects_can_be_merged() {
 
 #[test]
 fn subjects_are_distinguished_by_id() {
-    let threads = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rtla-timerlat.txt");
+    let threads = fixture("rtla-timerlat.txt");
     let figures = |report: &Value| -> Vec<(u64, i64)> {
         let summaries =
             report["subjects"].as_array().unwrap().iter().map(|subject| &subject["summary"]);
@@ -488,24 +483,23 @@ fn several_outputs_are_written_atomically() {
     let (bins, intervals) = (home.path().join("x.bins.csv"), home.path().join("x.intervals.csv"));
     std::fs::create_dir(&bins).unwrap();
     std::fs::write(&intervals, "of an earlier run").unwrap();
-    let ran =
-        report(&[&fixture()], &["--format", "bins", "--force", "--out", bins.to_str().unwrap()]);
+    let ran = report(
+        &[&fixture("report.json")],
+        &["--format", "bins", "--force", "--out", bins.to_str().unwrap()],
+    );
     assert!(ran.code != 0 && ran.stderr.contains("x.bins.csv"), "{}", ran.stderr);
     assert_eq!(std::fs::read_to_string(&intervals).unwrap(), "of an earlier run");
 
     let pictures = |directory: &Path| {
-        report(&[&fixture()], &["--format", "svg", "--out", directory.to_str().unwrap()])
-    };
-    let names = |directory: &Path| -> Vec<_> {
-        let mut names: Vec<_> =
-            std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name()).collect();
-        names.sort();
-        names
+        report(
+            &[&fixture("report.json")],
+            &["--format", "svg", "--out", directory.to_str().unwrap()],
+        )
     };
     let (whole, hindered) = (home.path().join("whole"), home.path().join("hindered"));
     pictures(&whole).exits(0);
-    let last = names(&whole).pop().unwrap();
+    let last = names_in(&whole).pop().unwrap();
     std::fs::create_dir_all(hindered.join(&last)).unwrap();
     assert!(pictures(&hindered).code != 0);
-    assert_eq!(names(&hindered), [last], "none of the others, and nothing under way");
+    assert_eq!(names_in(&hindered), [last], "none of the others, and nothing under way");
 }

@@ -8,7 +8,7 @@ use files::gate::calibration::Calibration;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::{GateDesign, Verdict};
 
-use crate::osjitter::{Osjitter, Ran, run_long_enough};
+use crate::osjitter::{Osjitter, Ran, names_in, run_long_enough};
 #[cfg(unix)]
 use crate::osjitter::{interrupt_while_measuring, write_executable};
 use crate::schema;
@@ -97,7 +97,7 @@ fn bad_usage_is_rejected() {
         let refused = calibrate(args).directory(home.path()).run().exits(2);
         assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
     }
-    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "no file remains");
+    assert_eq!(names_in(home.path()), [""; 0]);
 }
 
 #[cfg(unix)]

@@ -184,18 +184,13 @@ fn unreadable_directory_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let results = directory.path().join("results");
     run(directory.path(), "a", |_| 10_000, "1000");
-    let history = |limit: &str| {
-        let output = std::process::Command::new("sh")
-            .args(["-c", "ulimit -n $0 && exec \"$@\"", limit])
-            .args([env!("CARGO_BIN_EXE_osjitter"), "history"])
-            .arg(&results)
-            .output();
-        output.unwrap()
+    let history = |descriptors: u32| {
+        let history = Osjitter::new([Path::new("history"), &results]);
+        history.in_shell(&format!(r#"ulimit -n {descriptors} && exec "$0" "$@""#)).run()
     };
     // Standard streams and the pipe of the signal handler need five.
-    let failed = history("5");
-    let message = String::from_utf8_lossy(&failed.stderr);
-    assert!(message.starts_with(&format!("error: cannot read {}", results.display())), "{message}");
-    assert_eq!((failed.status.code(), failed.stdout.as_slice()), (Some(4), &b""[..]));
-    assert_eq!(history("64").status.code(), Some(0));
+    let failed = history(5).exits(4);
+    let says = format!("error: cannot read {}", results.display());
+    assert!(failed.stderr.starts_with(&says) && failed.stdout.is_empty(), "{}", failed.stderr);
+    history(64).exits(0);
 }

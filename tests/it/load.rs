@@ -26,7 +26,7 @@ fn short_run(loads: &[&str]) -> Osjitter {
 #[test]
 fn load_costs_exclude_its_start() {
     let ran = short_run(&["sh -c 'while :; do :; done'"]).run().exits(0);
-    let report = json(&ran.file("report.json"));
+    let report = ran.json("report.json");
     let load = &report["loads"][0];
     let ms = |key: &str| load[key].as_u64().unwrap() / 1_000_000;
     // A command has 500 ms to start. It may run a little longer than its rounds.
@@ -36,7 +36,7 @@ fn load_costs_exclude_its_start() {
 #[test]
 fn loads_share_rounds_with_unloaded_scenarios() {
     let ran = short_run(&["none", "cpu:1", "tasks:3x50us"]).run().exits(0);
-    let report = json(&ran.file("report.json"));
+    let report = ran.json("report.json");
     let subjects = report["subjects"].as_array().unwrap();
     let loads: Vec<(&str, Option<&str>)> =
         subjects.iter().map(|s| (s["name"].as_str().unwrap(), s["load"].as_str())).collect();
@@ -85,7 +85,7 @@ fn common_load_is_in_title() {
     assert!(ran.stdout.contains(", load memory:1"), "{}", ran.stdout);
     assert!(!ran.stdout.contains("+memory"), "{}", ran.stdout);
     assert_eq!(
-        json(&ran.file("report.json"))["fitness"],
+        ran.json("report.json")["fitness"],
         Value::Null,
         "a machine is judged without a load"
     );
@@ -94,7 +94,7 @@ fn common_load_is_in_title() {
 #[test]
 fn builtin_loads_run() {
     let ran = short_run(&["io", "softirq"]).run().exits(0);
-    for load in json(&ran.file("report.json"))["loads"].as_array().unwrap() {
+    for load in ran.json("report.json")["loads"].as_array().unwrap() {
         assert!(load["cpu_ns"].as_u64().unwrap() > 0, "{load}");
     }
 }
@@ -147,7 +147,7 @@ fn ended_load_keeps_ticks(seconds: u64) -> bool {
     let expected =
         format!("its load {dies} ended by itself, with exit status: 3; stderr: out of licences");
     assert!(ran.stdout.replace('\n', " ").contains(&expected), "{}", ran.stdout);
-    let report = json(&ran.file("report.json"));
+    let report = ran.json("report.json");
     let [without, with] = &report["subjects"].as_array().unwrap()[..] else {
         panic!("two subjects")
     };
@@ -214,7 +214,7 @@ fn loads_end_with_the_run() {
         (["--load", &one, "--load", &two], ["run", "--subject", "nanosleep", "--period", "1ms"]);
     let ran =
         Osjitter::new(short_run).args(["--ticks", "100"]).args(two_of_them).out("").run().exits(0);
-    let loads = json(&ran.file("report.json"))["loads"].clone();
+    let loads = ran.json("report.json")["loads"].clone();
     assert!(
         loads[0]["cpu_ns"].as_u64() > Some(0) && loads[1]["cpu_ns"].as_u64() > Some(0),
         "each has its own: {loads}"

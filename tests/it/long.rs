@@ -9,23 +9,17 @@ use files::report::{Report, Status};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::osjitter::{Osjitter, Ran, send_signal};
-
-fn report(ran: &Ran) -> Report {
-    Report::from_json(&ran.file("report.json")).unwrap()
-}
+use crate::osjitter::{Osjitter, send_signal};
 
 #[test]
 fn no_samples_bounds_the_kept_rounds() {
     let script = json!({ "scripted": { "lateness_ns": [14_000, 15_000, 900_000, 13_500, 14_250], "cpu_ns_per_tick": 9_000 } });
     let run = |options: &[&str]| {
         let args = [
-            "--subject", "scripted", "--ticks", "6k", "--round-ticks", "5", "--warmup", "0",
+            "run", "--subject", "scripted", "--ticks", "6k", "--round-ticks", "5", "--warmup", "0",
             "--seed", "3",
         ];
-        report(
-            &Osjitter::new(["run"]).args(args).args(options).script(&script).out("").run().exits(0),
-        )
+        Osjitter::new(args).args(options).script(&script).out("").run().exits(0).report()
     };
     let (drawn, complete) = (run(&["--no-samples"]), run(&[]));
     let [a, b] = [&drawn, &complete].map(|r| r.subjects[0].summary.as_ref().unwrap());

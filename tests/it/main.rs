@@ -21,6 +21,7 @@ mod endings;
 mod export;
 mod faults;
 mod find;
+mod fixtures;
 mod formats;
 mod gate;
 mod history;

@@ -7,7 +7,6 @@ use std::net::{TcpListener, TcpStream};
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -492,25 +491,9 @@ fn full_disk_leaves_no_partial_files() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
     // No file can be written, so the probes have meters without files.
-    let script = r#"ulimit -f 0; exec "$0" "$@""#;
-    let ran = Command::new("sh")
-        .args([
-            "-c",
-            script,
-            env!("CARGO_BIN_EXE_osjitter"),
-            "monitor",
-            "--interval",
-            "1s",
-            "--duration",
-            "2500ms",
-        ])
-        .args(["--budget", "400%", "--log"])
-        .arg(&log)
-        .env(ENV_DIRECTORY, home.path().join("meters"))
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8_lossy(&ran.stderr);
-    assert_eq!(ran.status.code(), Some(4), "{stderr}");
+    let args = ["--interval", "1s", "--duration", "2500ms", "--log", log.to_str().unwrap()];
+    let limited = monitor(home.path(), &args).in_shell(r#"ulimit -f 0; exec "$0" "$@""#);
+    let stderr = limited.run().exits(4).stderr;
     assert!(stderr.contains(" is lost: ") && stderr.contains(" could not be written"), "{stderr}");
     assert_eq!(files(&log, ""), Vec::<PathBuf>::new(), "{stderr}");
 }

@@ -2,11 +2,9 @@
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use tickmeter::ENV_DIRECTORY;
 
 use crate::monitor::{files, metrics_address, monitor, scrape, start};
 use crate::osjitter::{Osjitter, poll_until, send_signal};
@@ -112,7 +110,8 @@ fn metered_programs_have_records() {
     check_records_of_program(|_| ());
 }
 
-/// Changes the time at which the meters are registered, as if the calendar clock had been set since.
+/// Changes the time at which the meters are registered, as if the calendar clock had been set
+/// since.
 #[test]
 fn clock_steps_keep_the_records() {
     const HOUR_NS: i64 = 3_600_000_000_000;
@@ -182,18 +181,16 @@ fn missing_rights_shorten_the_record() {
     std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let log = home.path().join("log");
     let args = flight_args(&log, "500ms");
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]);
-    command.arg(env!("CARGO_BIN_EXE_osjitter")).args(["monitor", "--budget", "400%"]);
-    command.args(with(&args, &["--limit", BROKEN, "--duration", "2500ms"]));
-    command.env(ENV_DIRECTORY, home.path().join("meters"));
-    let Ok(ran) = command.output() else { return };
-    let stderr = String::from_utf8_lossy(&ran.stderr);
+    let script =
+        r#"exec setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs "$0" "$@""#;
+    let limit = ["--limit", BROKEN, "--duration", "2500ms"];
+    let ran = monitor(home.path(), &with(&args, &limit)).in_shell(script).run();
+    let (code, stderr) = (ran.code, ran.stderr);
     if stderr.contains("setpriv") || stderr.contains("Permission denied (os error 13)\n") {
         // Only root can change the user.
         return;
     }
-    assert!(ran.status.success() && stderr.contains("limit broken"), "{stderr}");
+    assert!(code == 0 && stderr.contains("limit broken"), "{stderr}");
     let Some(path) = files(&log, ENDING).first().cloned() else {
         return assert!(stderr.contains("flight records: none"), "{stderr}");
     };
@@ -206,19 +203,14 @@ fn missing_rights_shorten_the_record() {
 fn full_disk_keeps_the_interval() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
-    // A file has at most 240 blocks of 512 bytes: enough for an interval in which hardly two ticks are
-    // equally late, but not for a record of 256 late ticks and the switches before them.
+    // A file has at most 240 blocks of 512 bytes: enough for an interval in which hardly two ticks
+    // are equally late, but not for a record of 256 late ticks and the switches before them.
     let script = r#"ulimit -f 240; exec "$0" "$@""#;
     let args = flight_args(&log, "2s");
-    let ran = Command::new("sh")
-        .args(["-c", script, env!("CARGO_BIN_EXE_osjitter"), "monitor", "--budget", "400%"])
-        .args(with(&args, &["--no-meters", "--subject", "nanosleep", "--period", "1ms"]))
-        .args(["--limit", "max=1ns", "--duration", "3500ms"])
-        .env(ENV_DIRECTORY, home.path().join("meters"))
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8_lossy(&ran.stderr);
-    assert_eq!(ran.status.code(), Some(0), "{stderr}");
+    let probe = ["--no-meters", "--subject", "nanosleep", "--period", "1ms"];
+    let limit = ["--limit", "max=1ns", "--duration", "3500ms"];
+    let monitor = monitor(home.path(), &with(&args, &probe)).args(limit);
+    let stderr = monitor.in_shell(script).run().exits(0).stderr;
     if !stderr.contains("flight records: none") {
         assert!(stderr.contains("flight records could not be written"), "{stderr}");
     }

@@ -10,8 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use files::file::File as _;
+use files::report::Report;
 #[cfg(unix)]
 use rustix::process::{Pid, Signal};
+use serde_json::Value;
 use tempfile::TempDir;
 
 #[cfg(target_os = "linux")]
@@ -105,18 +108,44 @@ impl Osjitter {
 
     /// Sets the scripts of the hidden subjects, in the format of
     /// `lib/internal/engine/src/subject/script.rs`.
-    pub fn script(self, scripts: &serde_json::Value) -> Self {
+    pub fn script(self, scripts: &Value) -> Self {
         let file = self.out.path.join("script.json");
         std::fs::write(&file, scripts.to_string()).expect("a temporary directory");
         self.env("OSJITTER_SCRIPT", file)
     }
 
-    /// Puts the process into a group of its own, as a shell with job control does: others ignore a stop
-    /// by the terminal.
+    /// Puts the process into a group of its own, as a shell with job control does: others ignore a
+    /// stop by the terminal.
     #[cfg(unix)]
     pub fn in_own_group(mut self) -> Self {
         use std::os::unix::process::CommandExt as _;
         self.command.process_group(0);
+        self
+    }
+
+    /// Has a shell script run the command line, which is `"$0" "$@"` in it.
+    #[cfg(unix)]
+    pub fn in_shell(self, script: &str) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]);
+        self.started_by(shell)
+    }
+
+    /// Has another program run the command line, which is added to its arguments.
+    #[cfg(unix)]
+    fn started_by(mut self, mut launcher: Command) -> Self {
+        launcher.arg(self.command.get_program()).args(self.command.get_args());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => launcher.env(name, value),
+                None => launcher.env_remove(name),
+            };
+        }
+        if let Some(directory) = self.command.get_current_dir() {
+            launcher.current_dir(directory);
+        }
+        launcher.stdin(Stdio::null());
+        self.command = launcher;
         self
     }
 
@@ -149,25 +178,15 @@ impl Osjitter {
         running.ends()
     }
 
-    /// Starts the command in a session with a new terminal, which is its standard error, but not its
-    /// standard input. Also returns the other end of the terminal.
+    /// Starts the command in a session with a new terminal, which is its standard error, but not
+    /// its standard input. Also returns the other end of the terminal.
     #[cfg(target_os = "linux")]
-    pub fn start_on_terminal(mut self) -> (Running, std::fs::File) {
+    pub fn start_on_terminal(self) -> (Running, std::fs::File) {
         let mut session = Command::new("setsid");
         session.args(["--ctty", "sh", "-c", r#"exec "$@" </dev/null 2>/dev/tty"#, "sh"]);
-        session.arg(self.command.get_program()).args(self.command.get_args());
-        for (name, value) in self.command.get_envs() {
-            match value {
-                Some(value) => session.env(name, value),
-                None => session.env_remove(name),
-            };
-        }
-        if let Some(directory) = self.command.get_current_dir() {
-            session.current_dir(directory);
-        }
-        let terminal = connect_terminal(&mut session);
-        self.command = session;
-        (self.start(), terminal)
+        let mut osjitter = self.started_by(session);
+        let terminal = connect_terminal(&mut osjitter.command);
+        (osjitter.start(), terminal)
     }
 
     /// Starts the command without waiting for its end.
@@ -282,8 +301,8 @@ pub fn read_process_id(file: &Path) -> u32 {
     std::fs::read_to_string(file).expect("a file").trim().parse().expect("the id of a process")
 }
 
-/// Writes a program in a child process. If this process wrote it, another thread that starts a process
-/// at that moment would hand the open file on, and the program could not be executed.
+/// Writes a program in a child process. If this process wrote it, another thread that starts a
+/// process at that moment would hand the open file on, and the program could not be executed.
 #[cfg(unix)]
 pub fn write_executable(file: &Path, content: impl AsRef<[u8]>) {
     use std::io::Write as _;
@@ -307,8 +326,8 @@ pub fn increment_nice_value(process: u32) {
     let _ = getpriority_process(process).and_then(|nice| setpriority_process(process, nice + 1));
 }
 
-/// Returns whether the machine has a program that works. A test that needs it and cannot run is named on
-/// stderr, because the test harness hides what a test prints that passes.
+/// Returns whether the machine has a program that works. A test that needs it and cannot run is
+/// named on stderr, because the test harness hides what a test prints that passes.
 pub fn has_program(program: &str, argument: &str) -> bool {
     use std::io::Write as _;
     let mut command = Command::new(program);
@@ -322,8 +341,8 @@ pub fn has_program(program: &str, argument: &str) -> bool {
     is_found
 }
 
-/// Returns the fields of a process or thread after its name, by its directory in `/proc`. The first one is
-/// its state.
+/// Returns the fields of a process or thread after its name, by its directory in `/proc`. The first
+/// one is its state.
 #[cfg(target_os = "linux")]
 pub fn stat_fields(directory: &Path) -> Option<Vec<String>> {
     let stat = std::fs::read_to_string(directory.join("stat")).ok()?;
@@ -486,4 +505,32 @@ impl Ran {
         std::fs::read_to_string(self.path(name))
             .unwrap_or_else(|e| panic!("{name}: {e}; stderr: {}", self.stderr))
     }
+
+    /// Returns the report in the temporary directory.
+    #[track_caller]
+    pub fn report(&self) -> Report {
+        Report::from_json(&self.file("report.json")).expect("a report")
+    }
+
+    /// Returns a JSON file in the temporary directory.
+    #[track_caller]
+    pub fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&self.file(name)).expect("JSON")
+    }
+}
+
+/// Joins the words of a text in one line, so that it does not matter where lines are wrapped.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the names of the files in a directory, in order.
+pub fn names_in(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).expect("a directory");
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.expect("an entry").file_name().into_string().expect("UTF-8")
+    };
+    let mut names: Vec<String> = entries.map(name).collect();
+    names.sort();
+    names
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::fixtures::fixture;
 use crate::osjitter::{Osjitter, Ran};
 
 /// The events of a trace.
@@ -100,10 +101,6 @@ fn refuses(ran: Ran, says: &str) {
 #[track_caller]
 fn trace(file: &Path) -> Trace {
     Trace::parse(&export(file, &[]).exits(0).stdout)
-}
-
-fn fixture(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
 fn scripted_run(args: &[&str]) -> Ran {

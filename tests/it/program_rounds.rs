@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use files::file::File as _;
-use files::report::{Report, Status, Subject};
+use files::report::{Status, Subject};
 
 use crate::osjitter::{Osjitter, Ran, has_program, write_executable};
 
@@ -84,7 +83,7 @@ fn measure(program: &Path, args: &[&str]) -> Ran {
 const ROUND: &str = r#"series "$ticks" >"$OSJITTER_OUT"; echo "osjitter.requests/1 done""#;
 
 fn program(ran: &Ran) -> Subject {
-    let report = Report::from_json(&ran.file("report.json")).unwrap();
+    let report = ran.report();
     report.subjects.into_iter().find(|s| s.name != "nanosleep").unwrap()
 }
 
@@ -109,7 +108,7 @@ fn early_end_completes_the_run() {
     const ROUND_TICKS: u64 = 250;
     let home = Home::new(ROUND);
     let ran = measure(&home.path("loop"), &["--period", "100us"]).exits(0);
-    let report = Report::from_json(&ran.file("report.json")).unwrap();
+    let report = ran.report();
     let settled = report.settled.expect("an early end");
     assert!(settled.rounds < settled.planned_rounds);
     assert!(!report.partial);
@@ -204,7 +203,7 @@ fn failures_after_last_round_count() {
 fn left_over_processes_are_reported() {
     let home = Home::with_end(ROUND, "sleep 1000 & exit 0");
     let ran = home.run(&home.path("loop"), &[]).exits(0);
-    let report = Report::from_json(&ran.file("report.json")).unwrap();
+    let report = ran.report();
     assert!(report.warnings.iter().any(|warning| warning.code == "left-over-processes"));
 }
 

@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use files::file::File as _;
-use files::report::{Report, Status, Warning};
+use files::report::{Status, Warning};
 
-use crate::osjitter::{Osjitter, Ran};
+use crate::fixtures::recorded_report;
+use crate::osjitter::{Osjitter, Ran, one_line};
 use crate::workspace::root;
 
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/report.json");
@@ -49,8 +50,7 @@ fn report_reproduces_table_and_pictures() {
 /// A subject of which the first rounds were measured has numbers like any other.
 #[test]
 fn late_failures_are_named_everywhere() {
-    let text = std::fs::read_to_string(FIXTURE).unwrap();
-    let mut failed = Report::from_json(&text).unwrap();
+    let mut failed = recorded_report();
     let id = failed.subjects[0].id.clone();
     failed.subjects[0].status = Status::Failed { reason: "it exploded".to_owned() };
     let home = tempfile::tempdir().unwrap();
@@ -76,8 +76,7 @@ fn late_failures_are_named_everywhere() {
 
 #[test]
 fn early_ends_are_named_alike() {
-    let text = std::fs::read_to_string(FIXTURE).unwrap();
-    let mut ended = Report::from_json(&text).unwrap();
+    let mut ended = recorded_report();
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("report.json");
     ended.partial = true;
@@ -345,7 +344,7 @@ fn formats_have_one_order() {
         ("README", readme, 3),
     ];
     for (name, text, count) in texts {
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = one_line(&text);
         let mut rest = text.as_str();
         for part in &parts[..count] {
             let at = rest.find(part).unwrap_or_else(|| panic!("{name}: no {part:?} in {rest}"));

@@ -9,17 +9,13 @@ use files::report::{Report, Status, Subject};
 use files::report::{SettingDifference, SettingName};
 use serde_json::{Value, json};
 
+use crate::osjitter::{Osjitter, names_in};
 #[cfg(target_os = "linux")]
-use crate::osjitter::gated_loop;
-use crate::osjitter::{Osjitter, Ran};
+use crate::osjitter::{Ran, gated_loop};
 use crate::schema;
 
 pub fn run(args: &[&str]) -> Osjitter {
     Osjitter::new(["run"]).args(args)
-}
-
-pub fn report(ran: &Ran) -> Report {
-    Report::from_json(&ran.file("report.json")).unwrap()
 }
 
 fn find_subject<'a>(report: &'a Report, name: &str) -> &'a Subject {
@@ -34,7 +30,7 @@ fn spinning_threads_use_one_core() {
     for options in [&[][..], &["--each"], &["--instances", "4"]] {
         let periods = ["--period", "20us", "--period", "1ms", "--ticks", "100"];
         let ran = run(&SPINNING).args(periods).args(options).out("").run().exits(0);
-        let report = report(&ran);
+        let report = ran.report();
         assert!(report.subjects.len() >= 6);
         for subject in &report.subjects {
             let summary = subject.summary.as_ref().unwrap();
@@ -58,7 +54,7 @@ fn single_ticks_need_a_warmup() {
     for (warmup, is_known) in [("0", false), ("1", true)] {
         let rounds = ["--ticks", "3", "--round-ticks", "1", "--warmup", warmup];
         let ran = run(&["--subject", "nanosleep"]).args(rounds).out("").run().exits(0);
-        let report = report(&ran);
+        let report = ran.report();
         let subject = find_subject(&report, "nanosleep");
         let summary = subject.summary.as_ref().unwrap();
         assert_eq!(summary.cpu_ns_per_tick.is_some(), is_known, "{warmup}");
@@ -73,7 +69,7 @@ fn single_ticks_need_a_warmup() {
 fn every_tick_is_counted_once() {
     let ran =
         run(&["--subject", "all", "--period", "500us", "--ticks", "60"]).out("").run().exits(0);
-    let report = report(&ran);
+    let report = ran.report();
     schema::valid(&ran.file("report.json"), "report.1");
     assert!(!report.partial);
     let listed = Osjitter::new(["list", "--format", "json"]).run().exits(0).stdout;
@@ -144,7 +140,7 @@ fn strict_fails_on_unfit_machine() {
             .script(&on(waited_ns))
             .out("")
             .run();
-        let fitness = report(&ran).fitness.expect("a verdict");
+        let fitness = ran.report().fitness.expect("a verdict");
         (ran, fitness)
     };
     let (ran, fitness) = strict(14_250_000);
@@ -172,7 +168,7 @@ const SCRIPTED: [&str; 7] = ["--seed", "1", "--ticks", "1000", "--round-ticks", 
 fn report_contains_exact_lateness() {
     let ran =
         run(&SCRIPTED).args(["scripted", "--warmup", "7"]).script(&script()).out("").run().exits(0);
-    let report = report(&ran);
+    let report = ran.report();
     assert_eq!(report.clock.observer_ns_per_tick, None, "nothing is stamped");
     let subject = &report.subjects[0];
     assert_eq!(
@@ -222,7 +218,7 @@ fn report_contains_exact_lateness() {
 fn failed_subject_does_not_affect_others() {
     let subjects = ["scripted", "--subject", "scripted-b", "--subject", "scripted-c"];
     let ran = run(&SCRIPTED).args(subjects).script(&script()).out("").run().exits(4);
-    let report = report(&ran);
+    let report = ran.report();
     assert!(!report.partial);
     assert_eq!(find_subject(&report, "scripted").status, Status::Measured);
     assert_eq!(find_subject(&report, "scripted-b").status, Status::Measured);
@@ -260,7 +256,7 @@ fn interrupted_run_keeps_its_rounds() {
         .out("")
         .run()
         .exits(4);
-    let report = report(&ran);
+    let report = ran.report();
     assert!(report.partial);
     let [a, b] = ["scripted", "scripted-b"].map(|name| find_subject(&report, name));
     assert_eq!([&a.status, &b.status], [&Status::Partial; 2]);
@@ -293,7 +289,7 @@ fn cut_warmup_leaves_no_round() {
     }
     let args = ["scripted", "--format", "jsonl"];
     let ran = run(&SCRIPTED).args(args).script(&script).out("").run().exits(4);
-    let subject = find_subject(&report(&ran), "scripted").clone();
+    let subject = find_subject(&ran.report(), "scripted").clone();
     assert_eq!((&subject.status, subject.rounds.len()), (&Status::Partial, 2));
     assert_eq!(subject.summary.unwrap().ticks, 100);
     assert_eq!(ran.stdout.lines().count(), 3, "two rounds and the report: {}", ran.stdout);
@@ -422,7 +418,7 @@ fn instances_have_evenly_spread_phases() {
     let subjects =
         ["--subject", "os-interval*", "--subject", "spin", "--instances", "20", "--period", "5ms"];
     let ran = run(&subjects).args(["--ticks", "12", "--round-ticks", "4"]).out("").run().exits(0);
-    let report = report(&ran);
+    let report = ran.report();
     for subject in &report.subjects {
         // A thread has one interval.
         let is_thread = subject.name == "spin" || subject.name.contains("blocking");
@@ -451,44 +447,21 @@ fn instances_have_evenly_spread_phases() {
 #[cfg(unix)]
 #[test]
 fn closed_stdout_is_not_an_error() {
-    use std::process::{Command, Stdio};
-    let out = tempfile::tempdir().unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-        .args([
-            "run", "--subject", "nanosleep", "--ticks", "20", "--format", "json", "--quiet",
-            "--out",
-        ])
-        .arg(out.path())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(0));
-    let text = std::fs::read_to_string(out.path().join("report.json")).unwrap();
-    assert_eq!(
-        Report::from_json(&text).unwrap().subjects.len(),
-        1,
-        "the report is written all the same"
-    );
+    let json = ["--subject", "nanosleep", "--ticks", "20", "--format", "json", "--quiet"];
+    let mut running = run(&json).out("").start();
+    running.close_stdout();
+    let ran = running.ends().exits(0);
+    assert_eq!(ran.stderr, "");
+    assert_eq!(ran.report().subjects.len(), 1, "the report is written all the same");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn descriptor_shortage_fails_only_one_subject() {
-    let out = tempfile::tempdir().unwrap();
-    let command = format!(
-        "ulimit -n 6; exec '{}' run --subject nanosleep --subject tokio-interval --ticks 20 --out '{}'",
-        env!("CARGO_BIN_EXE_osjitter"),
-        out.path().display()
-    );
-    let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(4), "{stderr}");
-    let text = std::fs::read_to_string(out.path().join("report.json")).unwrap();
-    let report = Report::from_json(&text).unwrap();
+    let subjects = ["--subject", "nanosleep", "--subject", "tokio-interval", "--ticks", "20"];
+    let limited = run(&subjects).out("").in_shell(r#"ulimit -n 6; exec "$0" "$@""#);
+    let ran = limited.run().exits(4);
+    let (report, stderr) = (ran.report(), ran.stderr);
     assert_eq!(find_subject(&report, "nanosleep").status, Status::Measured);
     match &find_subject(&report, "tokio-interval").status {
         Status::Failed { reason } => assert!(reason.contains("ulimit -n"), "{reason}"),
@@ -501,24 +474,13 @@ fn descriptor_shortage_fails_only_one_subject() {
 #[cfg(target_os = "linux")]
 #[test]
 fn thread_shortage_fails_only_one_subject() {
-    let out = tempfile::tempdir().unwrap();
-    let command = format!(
-        "ulimit -v 300000; exec timeout -s KILL 120 '{}' run --subject tokio-interval --subject spin --ticks 40 \
-         --runtime multi-thread:256 --out '{}'",
-        env!("CARGO_BIN_EXE_osjitter"),
-        out.path().display()
-    );
-    let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(4), "{stderr}");
-    assert!(
-        stderr.contains("cannot start 256 threads") && !stderr.contains("panicked"),
-        "{stderr}"
-    );
-    let report =
-        Report::from_json(&std::fs::read_to_string(out.path().join("report.json")).unwrap())
-            .unwrap();
-    assert_eq!(find_subject(&report, "spin").status, Status::Measured);
+    let subjects = ["--subject", "tokio-interval", "--subject", "spin", "--ticks", "40"];
+    let threads = run(&subjects).args(["--runtime", "multi-thread:256"]).out("");
+    let script = r#"ulimit -v 300000; exec timeout -s KILL 120 "$0" "$@""#;
+    let ran = threads.in_shell(script).run().exits(4);
+    assert!(ran.stderr.contains("cannot start 256 threads"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+    assert_eq!(find_subject(&ran.report(), "spin").status, Status::Measured);
 }
 
 #[cfg(target_os = "linux")]
@@ -531,7 +493,7 @@ fn busy_subjects_never_wait() {
     ])
     .out("")
     .run();
-    let report = report(&ran.exits(0));
+    let report = ran.exits(0).report();
     let facts = |name: &str| {
         let s = find_subject(&report, name);
         (s.runtime.as_deref(), s.instances)
@@ -567,7 +529,7 @@ fn stream_contains_rounds_and_report() {
     assert_eq!(failed["reason"], "no timer left");
     assert_eq!(summary["line"], "summary");
     // The lines together make up the report.
-    let mut report: Value = serde_json::from_str(&ran.file("report.json")).unwrap();
+    let mut report = ran.json("report.json");
     for subject in report["subjects"].as_array_mut().unwrap() {
         let streamed: Vec<&Value> = rounds
             .iter()
@@ -585,21 +547,18 @@ fn stream_contains_rounds_and_report() {
 #[test]
 fn closed_stream_ends_the_run() {
     let home = tempfile::tempdir().unwrap();
-    let line = format!(
-        "'{}' run --subject nanosleep --period 1ms --ticks 1M --no-samples --format jsonl --force --out '{}' | head -n 2",
-        env!("CARGO_BIN_EXE_osjitter"),
-        home.path().join("out").display()
-    );
+    let ticks = ["--subject", "nanosleep", "--period", "1ms", "--ticks", "1M", "--no-samples"];
     // The second run replaces the result of the first one: its reader ended it, not an interrupt.
     for _ in 0..2 {
-        let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        let stream = run(&ticks).args(["--format", "jsonl", "--force", "--out"]);
+        let stream = stream.args([home.path().join("out")]);
+        let text = stream.in_shell(r#""$0" "$@" | head -n 2"#).run().stdout;
         let lines: Vec<Value> = text.lines().map(|line| schema::valid(line, "rounds.1")).collect();
         assert!(lines.len() == 2 && lines.iter().all(|line| line["line"] == "round"), "{text}");
         let written = std::fs::read_to_string(home.path().join("out/report.json")).unwrap();
         assert!(Report::from_json(&written).unwrap().partial);
     }
-    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1);
+    assert_eq!(names_in(home.path()), ["out"]);
 }
 
 #[test]
@@ -637,13 +596,9 @@ fn forced_run_replaces_whole_result() {
     let refused = measure(&["--quiet"]).exits(2);
     assert!(refused.stderr.contains("report.json already exists"), "{}", refused.stderr);
     measure(&["--force"]).exits(0);
-    let mut names: Vec<_> =
-        std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    names.sort();
-    assert_eq!(
-        names,
-        ["over-time.svg", "percentiles.svg", "report.html", "report.json", "tradeoff.svg"]
-    );
+    let expected =
+        ["over-time.svg", "percentiles.svg", "report.html", "report.json", "tradeoff.svg"];
+    assert_eq!(names_in(Path::new(&out)), expected);
 }
 
 #[test]
@@ -658,11 +613,9 @@ fn simultaneous_runs_keep_every_report() {
     for command in running {
         command.ends().exits(0);
     }
-    let directories = std::fs::read_dir(home.path().join("results")).unwrap();
-    let reports = directories.filter(|entry| {
-        entry.as_ref().is_ok_and(|entry| entry.path().join("report.json").is_file())
-    });
-    assert_eq!(reports.count(), 4);
+    let results = home.path().join("results");
+    let has_report = |name: &String| results.join(name).join("report.json").is_file();
+    assert_eq!(names_in(&results).iter().filter(|name| has_report(name)).count(), 4);
 }
 
 /// Runs a program with options, and returns the report with its settings. On a busy machine, they may
@@ -679,7 +632,7 @@ fn run_until_settings_known(options: &[&str], program: &Path) -> Ran {
             .run()
             .exits(0)
     });
-    let has_settings = |ran: &Ran| report(ran).subjects.iter().all(|s| s.settings.is_some());
+    let has_settings = |ran: &Ran| ran.report().subjects.iter().all(|s| s.settings.is_some());
     attempts.find(has_settings).expect("settings")
 }
 
@@ -689,7 +642,7 @@ fn programs_have_settings_of_plan() {
     let cpu = *engine::machine::os::affinity().unwrap().last().unwrap();
     let options = ["--subject", "os-interval", "--timer-slack", "777us", "--cpu", &cpu.to_string()];
     let ran = run_until_settings_known(&options, &gated_loop());
-    let report = report(&ran);
+    let report = ran.report();
     let program = report.subjects.iter().find(|s| s.name != "os-interval").unwrap();
     let settings = program.settings.as_ref().unwrap();
     assert_eq!(settings.initial_timer_slack_ns, Some(777_000));

@@ -12,7 +12,11 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tickmeter::{ENV_DIRECTORY, Meter};
 
+#[cfg(target_os = "linux")]
+use crate::osjitter::state;
 use crate::osjitter::{Osjitter, poll_until, send_signal};
+#[cfg(target_os = "linux")]
+use crate::pseudo_terminal::{connect_terminal, open_terminal};
 use crate::schema;
 
 /// Environment variable with the number of ticks of the metered program; unlimited if unset.
@@ -337,39 +341,14 @@ impl Drop for KilledOnDrop {
 #[cfg(target_os = "linux")]
 type TerminalModes = [u32; 3];
 
-/// Opens a terminal. Returns the end that a terminal emulator has, and the one of programs.
-#[cfg(target_os = "linux")]
-fn open_terminal() -> (std::fs::File, std::fs::File) {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    use rustix::termios::{Winsize, tcsetwinsize};
-    use std::os::unix::ffi::OsStrExt as _;
-
-    let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&main).unwrap();
-    unlockpt(&main).unwrap();
-    let name = ptsname(&main, Vec::new()).unwrap();
-    let path = std::ffi::OsStr::from_bytes(name.as_bytes());
-    let other = std::fs::File::options().read(true).write(true).open(path).unwrap();
-    let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-    tcsetwinsize(&other, size).unwrap();
-    (std::fs::File::from(main), other)
-}
-
 #[cfg(target_os = "linux")]
 impl LiveTop {
     fn start(directory: &Path) -> Self {
-        let (terminal, other) = open_terminal();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
+        command.arg("top").env(ENV_DIRECTORY, directory).env("TERM", "xterm-256color");
+        let terminal = connect_terminal(&mut command);
         let modes_before = terminal_modes(&terminal);
-        let child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-            .arg("top")
-            .env(ENV_DIRECTORY, directory)
-            .env("TERM", "xterm-256color")
-            .stdin(other.try_clone().unwrap())
-            .stdout(other.try_clone().unwrap())
-            .stderr(other)
-            .spawn()
-            .unwrap();
-        let child = KilledOnDrop(child);
+        let child = KilledOnDrop(command.spawn().unwrap());
         let mut top = Self { terminal, child, output: Vec::new(), seen: 0, modes_before };
         top.shows("q quit");
         assert_ne!(top.modes(), top.modes_before, "the terminal is in raw mode");
@@ -412,11 +391,7 @@ impl LiveTop {
 
     /// Waits until the process is stopped.
     fn wait_until_stopped(&self) {
-        let stat = format!("/proc/{}/stat", self.child.0.id());
-        poll_until(|| {
-            let stat = std::fs::read_to_string(&stat).unwrap();
-            stat.rsplit(')').next().unwrap().trim_start().starts_with('T').then_some(())
-        });
+        poll_until(|| (state(self.child.0.id()) == Some('T')).then_some(()));
     }
 
     /// Waits for the end, checks that the mode of the terminal is restored, and returns the output.

@@ -2,8 +2,7 @@
 //! nothing.
 #![cfg(target_os = "linux")]
 
-use files::file::File as _;
-use files::report::{Report, Status};
+use files::report::Status;
 
 use crate::osjitter::{Osjitter, Ran, poll_until, state};
 use crate::schema;
@@ -39,7 +38,7 @@ fn timers_of_a_program_are_reported() {
     }
     let ran = ran.exits(0);
     schema::valid(&ran.file("report.json"), "report.1");
-    let report = Report::from_json(&ran.file("report.json")).unwrap();
+    let report = ran.report();
     let trace = report.trace.expect("a trace");
     assert_eq!(trace.command.unwrap()[0], "sh");
     assert!(trace.records > 0 && trace.bytes > 0 && trace.window_ns > 120_000_000);
@@ -103,7 +102,7 @@ fn failed_program_fails_the_trace() {
     }
     assert!(ran.stderr.starts_with("error: sh "), "{}", ran.stderr);
     assert!(ran.stderr.contains("ended by itself, with exit status: 5"), "{}", ran.stderr);
-    let report = Report::from_json(&ran.file("report.json")).unwrap();
+    let report = ran.report();
     let failure = report.warnings.iter().find(|warning| warning.code == "trace-failed");
     assert!(failure.is_some_and(|warning| warning.message.contains("exit status: 5")));
     assert!(!report.subjects.is_empty());

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::osjitter::Osjitter;
+use crate::osjitter::{Osjitter, one_line};
 
 use super::{
     Figures, NamelessFile, fixture, fixture_text, ids, import, import_text, json_figures,
@@ -78,7 +78,7 @@ fn values_above_bins_are_unknown() {
     for format in ["table", "markdown", "html"] {
         let text = run_report(&file.path(), &["-v", "--format", format]).exits(0).stdout;
         assert!(text.contains("at least 1 tick") && !text.contains("<0.01 %"), "{format}: {text}");
-        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = one_line(&text);
         assert!(words.contains("99000 of 100000 values are above the last bin"), "{format}");
     }
     let csv = run_report(&file.path(), &["--format", "csv"]).exits(0).stdout;

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use files::file::File as _;
 use files::gate::baseline::{Baseline, Session};
-use files::report::Report;
 use jitterstat::gate::decision::{Outcome, Reason};
 use serde_json::json;
 
 use super::Gate;
-use crate::osjitter::{Osjitter, Ran};
+use crate::fixtures::recorded_report;
+use crate::osjitter::{Osjitter, Ran, names_in, one_line};
 
 const QUICK: [&str; 2] = ["--max-pairs", "24"];
 const ROUNDS: [&str; 6] = ["--period", "2ms", "--round-ticks", "12", "--warmup", "3"];
@@ -70,8 +70,7 @@ impl Stored {
 #[test]
 fn limited_report_has_another_period() {
     let stored = Stored::with_session();
-    let text = std::fs::read_to_string("tests/fixtures/report.json").unwrap();
-    let mut report = Report::from_json(&text).unwrap();
+    let mut report = recorded_report();
     report.subjects.truncate(1);
     let file = stored.dir.path().join("report.json");
     std::fs::write(&file, report.to_json()).unwrap();
@@ -178,7 +177,7 @@ fn gate_compares_with_stored_sessions() {
         let gate = stored.gate(now, &[]).exits(code);
         let found = gate.verdict();
         assert_eq!((found.verdict, found.reason), (verdict, reason), "{now}: {}", gate.ran.stdout);
-        let stdout = gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let stdout = one_line(&gate.ran.stdout);
         assert_eq!(
             stdout.contains("stored sessions (osjitter gate baseline add"),
             reason.is_some(),
@@ -242,8 +241,8 @@ fn stalled_first_session_is_not_added() {
             refused.stdout
         );
         assert_eq!(std::fs::read(stored.file()).ok(), before);
-        let files = std::fs::read_dir(stored.dir.path()).unwrap().count();
-        assert_eq!(files, usize::from(before.is_some()), "no other file remains");
+        let files = names_in(stored.dir.path());
+        assert_eq!(files.len(), usize::from(before.is_some()), "{files:?} remain");
     }
 }
 
@@ -276,11 +275,7 @@ fn concurrent_sessions_are_all_added() {
             assert_eq!(codes, [0; 4]);
         });
         assert_eq!(stored.read().sessions.len(), before + 4);
-        assert_eq!(
-            std::fs::read_dir(stored.dir.path()).unwrap().count(),
-            1,
-            "no other file remains"
-        );
+        assert_eq!(names_in(stored.dir.path()), ["baseline.json"]);
     }
 }
 

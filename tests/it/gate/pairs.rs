@@ -6,9 +6,9 @@ use jitterstat::gate::decision::{Outcome, Reason};
 use serde_json::{Value, json};
 
 use super::Gate;
-use crate::osjitter::gated_loop;
 #[cfg(unix)]
 use crate::osjitter::{Ran, interrupt_while_measuring};
+use crate::osjitter::{gated_loop, one_line};
 
 #[test]
 fn slowed_program_regresses() {
@@ -86,7 +86,7 @@ fn scripted_pairs_give_expected_verdicts() {
             "{a} {b}: {}",
             gate.ran.stdout
         );
-        assert!(unwrapped(&gate).contains(says), "{a} {b}: {}", gate.ran.stdout);
+        assert!(one_line(&gate.ran.stdout).contains(says), "{a} {b}: {}", gate.ran.stdout);
         assert_eq!(
             gate.ran.stderr.contains("not a pass"),
             outcome == Inconclusive,
@@ -172,7 +172,7 @@ fn open_gate_suggests_pairs() {
     assert_eq!((verdict.verdict, verdict.reason), (Outcome::Inconclusive, Some(Reason::TooNoisy)));
     let pairs = verdict.comparisons[0].metrics.iter().filter_map(|m| m.pairs_to_decide).max();
     let says = format!("--max-pairs {}", pairs.expect("a number of pairs that would decide it"));
-    let stdout = unwrapped(&gate);
+    let stdout = one_line(&gate.ran.stdout);
     assert!(stdout.contains(&says) && stdout.contains("s) would probably decide it"), "{stdout}");
     assert!(
         stdout.contains("p50 +0.0 % (-66.7 % to +200.0 %) may or may not exceed +20.0 %"),
@@ -187,7 +187,7 @@ fn open_gate_suggests_pairs() {
 #[test]
 fn stalled_gate_suggests_a_quieter_machine() {
     let stalls = Gate::scripted(&SCRIPTS, &stalled());
-    let stdout = unwrapped(&stalls);
+    let stdout = one_line(&stalls.ran.stdout);
     for says in [
         "stalls raise p50 of both sides by 25000 %, and could hide a rise of +20.0 %",
         "no number of pairs would decide it here: a quieter machine or CPU would, or a wider --tolerance p50=…%",
@@ -208,7 +208,7 @@ fn contradicting_medians_are_explained() {
     let p50 = &pair.metrics[0];
     let medians = p50.b_ns as f64 / p50.a_ns as f64;
     assert!((p50.judged.ratio.unwrap() - medians).abs() > 0.01, "{p50:?}");
-    let stdout = unwrapped(&gate);
+    let stdout = one_line(&gate.ran.stdout);
     let says = format!(
         "The change of p50 is the typical change within a pair; the medians of the sides differ by {:+.1} %.",
         (medians - 1.0) * 100.0
@@ -220,11 +220,6 @@ fn contradicting_medians_are_explained() {
     );
     let agrees = Gate::scripted(&SCRIPTS, &late_by(&[20_000], &[25_000]));
     assert!(!agrees.ran.stdout.contains("medians of the sides"), "{}", agrees.ran.stdout);
-}
-
-/// Returns the output in one line.
-fn unwrapped(gate: &Gate) -> String {
-    gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
