@@ -443,10 +443,10 @@ const NOT_RUN: [(&str, &str); 24] = [
     ("osjitter monitor", "it runs until it is stopped: monitor.rs"),
     ("osjitter gate --bench", "it needs a package of cargo: gate/benches.rs"),
     ("osjitter gate --base-cmd 'old/target", "it needs a suite of Criterion: gate/benches.rs"),
-    ("osjitter compare monday/verdict.json", "it needs verdicts on whole runs: gate/runs.rs"),
+    ("osjitter compare monday/verdict.json", "it needs verdicts on whole runs: gate/runs"),
     (
         "osjitter gate --base-cmd ./old --candidate-cmd ./new --metric wall --calibration",
-        "a small change may not be detectable: gate/runs.rs",
+        "a small change may not be detectable: calibrate.rs",
     ),
     ("osjitter find --goal 'missed<1e-3'", "it takes a quarter of an hour: find.rs"),
     ("osjitter gate --limit 'missed<1e-4'", "it takes a minute of ticks: gate/rates.rs"),
