@@ -441,8 +441,8 @@ const NOT_RUN: [(&str, &str); 24] = [
     ("osjitter run --ticks 1M --late-threshold", "it takes an hour: late.rs"),
     ("osjitter top", "it runs until it is stopped: top.rs"),
     ("osjitter monitor", "it runs until it is stopped: monitor.rs"),
-    ("osjitter gate --bench", "it needs a package of cargo: gate/benches.rs"),
-    ("osjitter gate --base-cmd 'old/target", "it needs a suite of Criterion: gate/benches.rs"),
+    ("osjitter gate --bench", "it needs a package of cargo: gate/benches"),
+    ("osjitter gate --base-cmd 'old/target", "it needs a suite of Criterion: gate/benches"),
     ("osjitter compare monday/verdict.json", "it needs verdicts on whole runs: gate/runs"),
     (
         "osjitter gate --base-cmd ./old --candidate-cmd ./new --metric wall --calibration",
