@@ -12,6 +12,7 @@ mod calibrate;
 mod ci;
 mod claims;
 mod compare;
+mod completions;
 mod control;
 mod docs;
 mod doctor;

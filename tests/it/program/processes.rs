@@ -1,12 +1,17 @@
 //! Tests of the processes of a program: what they inherit, and when they end.
 
+#[cfg(target_os = "linux")]
+use std::path::Path;
+
+#[cfg(target_os = "linux")]
+use files::report::{Report, SettingDifference, SettingName};
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::{CORRECT_PROGRAM, Home, IS_ROUND, SETTINGS_RUNS, STARTS, has_warning, report, run};
 use crate::osjitter::{Osjitter, is_alive, read_process_id};
 #[cfg(target_os = "linux")]
-use crate::osjitter::{Ran, processes_with_variable};
+use crate::osjitter::{Ran, gated_loop, processes_with_variable};
 
 #[test]
 fn environment_matches_contract() {
@@ -71,6 +76,38 @@ fn unlocked_program_is_stated() {
         0 => assert!(warns(&ran), "{}", ran.stdout),
         _ => assert!(ran.code == 2 && ran.stderr.contains("cannot lock"), "{}", ran.stderr),
     }
+}
+
+/// Runs a program with options until its settings are known: on a busy machine, they may not be read
+/// during its short run.
+#[cfg(target_os = "linux")]
+fn run_until_settings_known(options: &[&str], program: &Path) -> Report {
+    const ATTEMPTS: usize = 10;
+    let mut reports = (0..ATTEMPTS).map(|_| {
+        let run = ["run", "--period", "1ms", "--ticks", "60", "--max-start-time", "60s"];
+        let command = Osjitter::new(run).args(options).out("").args(["--"]).args([program]);
+        command.run().exits(0).report()
+    });
+    let has_settings = |report: &Report| report.subjects.iter().all(|s| s.settings.is_some());
+    reports.find(has_settings).expect("settings")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn programs_have_settings_of_plan() {
+    let cpu = *engine::machine::os::affinity().unwrap().last().unwrap();
+    let options = ["--subject", "os-interval", "--timer-slack", "777us", "--cpu", &cpu.to_string()];
+    let report = run_until_settings_known(&options, &gated_loop());
+    let program = report.subjects.iter().find(|s| s.name != "os-interval").unwrap();
+    let settings = program.settings.as_ref().unwrap();
+    assert_eq!(settings.initial_timer_slack_ns, Some(777_000));
+    for thread in &settings.threads {
+        assert_eq!(thread.affinity.as_deref(), Some(&[cpu][..]));
+        // Reading the timer slack of another process needs a capability.
+        assert!(thread.timer_slack_ns.is_none_or(|ns| ns == 777_000), "{thread:?}");
+    }
+    let is_affinity = |d: &SettingDifference| d.setting == SettingName::Affinity;
+    assert!(!settings.differences.iter().any(is_affinity), "{settings:?}");
 }
 
 /// A start takes a second, so three rounds take at least three.
