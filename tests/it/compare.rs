@@ -119,10 +119,8 @@ fn runs_are_compared_by_id() {
     assert_eq!(ids, [OS_INTERVAL, NANOSLEEP]);
     assert!(comparison.subjects.iter().all(|s| s.method == Method::TwoRuns && s.a.id == s.b.id));
     let [subject, control] = &comparison.subjects[..] else { panic!() };
-    assert!(
-        subject.percentiles[0].beside_control.is_some()
-            && control.percentiles[0].beside_control.is_none()
-    );
+    assert!(subject.percentiles[0].beside_control.is_some());
+    assert!(control.percentiles[0].beside_control.is_none());
     // Both sides have the same rounds, so nothing differs.
     assert_eq!(
         (subject.percentiles[0].all.ratio, subject.percentiles[0].all.difference_ns),

@@ -171,11 +171,8 @@ fn duplicate_run_is_rejected() {
     assert!(merged.stdout.is_empty());
     for files in [[first, first], [first, &both], [&both, second]] {
         let refused = Osjitter::new(["merge", "--force"]).args(files).run().exits(2);
-        assert!(
-            refused.stderr.contains("the same run") && refused.stdout.is_empty(),
-            "{}",
-            refused.stderr
-        );
+        assert!(refused.stderr.contains("the same run"), "{}", refused.stderr);
+        assert!(refused.stdout.is_empty(), "{}", refused.stderr);
     }
 }
 
@@ -188,11 +185,8 @@ fn different_plans_are_rejected() {
         [([&base, &other], "the plans differ"), ([&base, &bare], "without loss")]
     {
         let refused = merge(runs, &[]).exits(2);
-        assert!(
-            refused.stderr.contains(expected) && refused.stdout.is_empty(),
-            "{}",
-            refused.stderr
-        );
+        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+        assert!(refused.stdout.is_empty(), "{}", refused.stderr);
     }
     let forced = merge([&base, &other], &["--force"]).exits(0);
     let warnings = parse(&forced.stdout)["warnings"].to_string();

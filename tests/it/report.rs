@@ -151,10 +151,9 @@ fn invalid_bench_files_are_rejected() {
         std::fs::write(&file, text).unwrap();
         let refused = report(&file).args(["--format", "table"]).run().exits(2);
         let stderr = refused.stderr;
-        assert!(
-            stderr.contains(says) && stderr.contains("bench.json") && refused.stdout.is_empty(),
-            "{text}: {stderr}"
-        );
+        assert!(stderr.contains(says), "{text}: {stderr}");
+        assert!(stderr.contains("bench.json"), "{text}: {stderr}");
+        assert!(refused.stdout.is_empty(), "{text}: {stderr}");
     }
 }
 
@@ -224,11 +223,8 @@ fn options_of_other_formats_are_rejected() {
         ),
     ] {
         let refused = report(file).args(args).run().exits(2);
-        assert!(
-            refused.stderr.contains(says) && refused.stdout.is_empty(),
-            "{args:?}: {}",
-            refused.stderr
-        );
+        assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
+        assert!(refused.stdout.is_empty(), "{args:?}: {}", refused.stderr);
     }
 }
 

@@ -94,22 +94,15 @@ fn command_line_overrides_file() {
     project.assert_setting("run --no-config", "histogram", &["false"], "default");
 
     let plan = project.run("run --subject nanosleep --period 1ms --print-plan").exits(0);
-    assert!(
-        plan.stdout.contains("ticks = 60\n") && !plan.stdout.contains("2ms"),
-        "{}",
-        plan.stdout
-    );
+    assert!(plan.stdout.contains("ticks = 60\n"), "{}", plan.stdout);
+    assert!(!plan.stdout.contains("2ms"), "{}", plan.stdout);
     assert_eq!(
         plan.stderr,
         "using osjitter.toml: ticks, mlock, histogram (disable with --no-config)\n"
     );
     let plan = project.run("run --subject nanosleep --print-plan --no-config").exits(0);
-    assert!(
-        plan.stdout.contains("ticks = 10000\n") && plan.stderr.is_empty(),
-        "{} {}",
-        plan.stdout,
-        plan.stderr
-    );
+    assert!(plan.stdout.contains("ticks = 10000\n"), "{} {}", plan.stdout, plan.stderr);
+    assert!(plan.stderr.is_empty(), "{} {}", plan.stdout, plan.stderr);
 }
 
 #[test]
@@ -186,11 +179,8 @@ fn plan_overrides_settings() {
     )
     .unwrap();
     let plan = project.run("run --plan plan.toml --print-plan").exits(0);
-    assert!(
-        plan.stdout.contains("ticks = 70\n") && plan.stdout.contains("500us"),
-        "{}",
-        plan.stdout
-    );
+    assert!(plan.stdout.contains("ticks = 70\n"), "{}", plan.stdout);
+    assert!(plan.stdout.contains("500us"), "{}", plan.stdout);
     assert_eq!(
         project.assert_setting("run --plan plan.toml", "ticks", &[], "default")["unused"],
         "overridden by --plan"

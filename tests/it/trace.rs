@@ -15,11 +15,8 @@ const SLEEP_COMMAND: [&str; 4] =
 fn trace(args: &[&str]) -> Option<Ran> {
     let ran = Osjitter::new(["trace"]).out("").args(args).run();
     if ran.code == 4 && ran.stderr.contains("error: tracing: ") {
-        assert!(
-            ran.stderr.contains("requires ") && ran.stderr.contains("osjitter run"),
-            "{}",
-            ran.stderr
-        );
+        assert!(ran.stderr.contains("requires "), "{}", ran.stderr);
+        assert!(ran.stderr.contains("osjitter run"), "{}", ran.stderr);
         assert!(ran.stdout.is_empty() && !ran.path("report.json").exists(), "nothing is written");
         return None;
     }
@@ -69,11 +66,8 @@ fn timers_of_a_program_are_reported() {
     );
     let total_ticks: u64 = report.subjects.iter().map(|s| s.summary.as_ref().unwrap().ticks).sum();
     assert_eq!(timers.lines().count() as u64, 1 + total_ticks);
-    assert!(
-        ran.stdout.contains("Tracing took ") && ran.stdout.contains("Where the time went"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("Tracing took "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("Where the time went"), "{}", ran.stdout);
     let reread = Osjitter::new(["report", "--format", "json"])
         .args([ran.path("report.json").to_str().unwrap()])
         .run()
@@ -85,11 +79,8 @@ fn timers_of_a_program_are_reported() {
 fn program_without_timers_is_an_error() {
     let Some(ran) = trace(&["--", "true"]) else { return };
     assert_eq!(ran.code, 4);
-    assert!(
-        ran.stderr.contains("before a timer woke it") && !ran.path("report.json").exists(),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("before a timer woke it"), "{}", ran.stderr);
+    assert!(!ran.path("report.json").exists(), "{}", ran.stderr);
 }
 
 #[test]
@@ -127,13 +118,9 @@ fn error_names_the_waiting_call() {
 fn untraceable_targets_are_rejected() {
     let assert_rejected = |args: &[&str], message: &str| {
         let ran = Osjitter::new(["trace"]).out("").args(args).run().exits(2);
-        assert!(
-            ran.stderr.contains(message)
-                && ran.stdout.is_empty()
-                && !ran.path("report.json").exists(),
-            "{}",
-            ran.stderr
-        );
+        assert!(ran.stderr.contains(message), "{}", ran.stderr);
+        assert!(ran.stdout.is_empty(), "{}", ran.stderr);
+        assert!(!ran.path("report.json").exists(), "{}", ran.stderr);
     };
     assert_rejected(&["--pid", "4194305"], "process 4194305 does not exist");
     assert_rejected(&["--pid", "0"], "0 is not in 1..");
