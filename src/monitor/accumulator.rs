@@ -251,8 +251,8 @@ impl LoopRecord {
     }
 }
 
-/// Latest snapshot of a meter. It is kept as long as the meter may exist, so that no tick is counted
-/// twice.
+/// Latest snapshot of a meter. It is kept as long as the meter may exist, so that no tick is
+/// counted twice.
 #[derive(Debug)]
 struct MeterState {
     loop_id: LoopId,
@@ -269,8 +269,8 @@ pub struct PolledMeter<S> {
     pub source: S,
     pub loop_id: LoopId,
     pub snapshot: Snapshot,
-    /// Whether the meter has appeared since the previous poll. All its ticks are then counted; those
-    /// of other meters from their first poll on.
+    /// Whether the meter has appeared since the previous poll. All its ticks are then counted;
+    /// those of other meters from their first poll on.
     pub is_new: bool,
 }
 
@@ -299,8 +299,8 @@ impl<S: Ord> Accumulator<S> {
         }
     }
 
-    /// Records a poll of all meters, at the time of the clocks. Those in `unread` may exist and could
-    /// not be read. Any other meter that is missing has ended.
+    /// Records a poll of all meters, at the time of the clocks. Those in `unread` may exist and
+    /// could not be read. Any other meter that is missing has ended.
     pub fn record_poll(
         &mut self,
         clocks: &MeterClocks,

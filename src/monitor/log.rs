@@ -11,8 +11,8 @@ use cli::file_io::Contents;
 
 use files::bins::{self, Interval};
 
-/// Endings of an interval's files, in the order in which the files appear. The first file exists for
-/// every interval and claims its name; the last one completes it.
+/// Endings of an interval's files, in the order in which the files appear. The first file exists
+/// for every interval and claims its name; the last one completes it.
 const ENDINGS: [&str; 3] = ["intervals.csv", "breaches.json", "bins.csv"];
 /// Length of a date such as `2026-11-22`.
 const DAY_LEN: usize = 10;
@@ -149,8 +149,8 @@ impl Log {
         self.retain_new_warnings(warnings)
     }
 
-    /// Removes the intervals of this host that were written first, beyond the maximum, and days that
-    /// are then empty. Returns warnings that were not given before.
+    /// Removes the intervals of this host that were written first, beyond the maximum, and days
+    /// that are then empty. Returns warnings that were not given before.
     pub fn remove_old_intervals(&mut self, now: SystemTime) -> Vec<String> {
         let Some(max_intervals) = self.max_intervals else {
             self.written.clear();
@@ -230,8 +230,8 @@ impl Log {
 
 /// Sorts what is sorted by date by the time at which it was written: by date, unless some dates are
 /// in the future. The clock has then gone back, and `written`, of this monitor, is the newest. In
-/// either case, what this monitor wrote last is the last. Returns the latest interval with a date in
-/// the future.
+/// either case, what this monitor wrote last is the last. Returns the latest interval with a date
+/// in the future.
 fn sort_by_writing<T>(
     logged: &mut [T],
     interval: impl Fn(&T) -> &LoggedInterval,
@@ -376,8 +376,8 @@ fn write_interval(
     file_io::write_new_files(directory, unused_stems(directory, stem), &files)
 }
 
-/// Returns the stem and, since several monitors may share a directory, the stem with numbers. Leaves
-/// out those that are in use.
+/// Returns the stem and, since several monitors may share a directory, the stem with numbers.
+/// Leaves out those that are in use.
 fn unused_stems(directory: &Path, stem: &str) -> impl Iterator<Item = String> {
     let name = move |n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") };
     let is_used = move |stem: &String| {

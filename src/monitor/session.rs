@@ -48,8 +48,8 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(80);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Maximum number of messages about unreadable files and directories.
 const MAX_REPORTED_FAULTS: usize = 1_000;
-/// Maximum age of the data in a scrape, unless polls are expensive. More frequent scrapes do not cause
-/// more polls.
+/// Maximum age of the data in a scrape, unless polls are expensive. More frequent scrapes do not
+/// cause more polls.
 const MAX_SCRAPE_AGE: Duration = Duration::from_secs(1);
 /// Part of the budget that polls for scrapes may need.
 const SCRAPED_PART: f64 = 0.25;
@@ -312,7 +312,8 @@ impl Session {
         }
     }
 
-    /// Reads the meters of other programs. Reports each file and directory that cannot be read once.
+    /// Reads the meters of other programs. Reports each file and directory that cannot be read
+    /// once.
     fn poll_foreign_meters(&mut self) -> MeterPoll {
         let Some(meters) = &mut self.meters else { return MeterPoll::default() };
         let own: Vec<_> = self.probes.iter().filter_map(|probe| probe.file).collect();

@@ -78,7 +78,8 @@ fn book_contains_what_its_pages_show() {
             pictures += 1;
             outside.extend(target.contains("://").then(|| format!("{}: {target}", page.display())));
         }
-        // A page of the book, or a file in its directory, must not be linked through its repository.
+        // A page of the book, or a file in its directory, must not be linked through its
+        // repository.
         let leaves = |link: &str| {
             link.contains("../") || (link.starts_with(repository) && link.contains("/docs/src/"))
         };

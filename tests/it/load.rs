@@ -20,8 +20,8 @@ fn short_run(loads: &[&str]) -> Osjitter {
     loads.iter().fold(Osjitter::new(run), |command, load| command.args(["--load", load])).out("")
 }
 
-/// The CPU time of a load is that of the rounds, without the time for which a command runs before the
-/// first round.
+/// The CPU time of a load is that of the rounds, without the time for which a command runs before
+/// the first round.
 #[cfg(target_os = "linux")]
 #[test]
 fn load_costs_exclude_its_start() {
@@ -126,7 +126,8 @@ fn exited_load_fails_its_scenario() {
     assert!(has_ticks, "what was measured is there");
 }
 
-/// Measures with a load that exits after some seconds. Returns whether something was measured with it.
+/// Measures with a load that exits after some seconds. Returns whether something was measured with
+/// it.
 #[cfg(unix)]
 fn ended_load_keeps_ticks(seconds: u64) -> bool {
     let ticks = 1_500 * seconds;

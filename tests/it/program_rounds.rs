@@ -125,8 +125,8 @@ fn profiled_rounds_are_processes() {
     let home = Home::new(ROUND);
     let ran = home.run(&home.path("loop"), &["--why"]).exits(0);
     assert_eq!(program(&ran).rounds.len(), ROUNDS, "{}", ran.stderr);
-    // A program without times is profiled once. The program of the other rounds is started before or
-    // after that, or both.
+    // A program without times is profiled once. The program of the other rounds is started before
+    // or after that, or both.
     let starts = home.starts() - REHEARSALS - SETTINGS_RUNS;
     assert!((2..=3).contains(&starts), "{starts} starts");
 }

@@ -1,5 +1,5 @@
-//! Runs `osjitter trace`. Without the right to trace, the tests check that it reports this and writes
-//! nothing.
+//! Runs `osjitter trace`. Without the right to trace, the tests check that it reports this and
+//! writes nothing.
 #![cfg(target_os = "linux")]
 
 use files::report::Status;

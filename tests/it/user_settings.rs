@@ -82,7 +82,8 @@ impl Scene {
         assert_eq!(log, "try\nundo\n".repeat(changes));
     }
 
-    /// Waits for the end of all processes after one of them was killed. Another one may repeat its undo.
+    /// Waits for the end of all processes after one of them was killed. Another one may repeat its
+    /// undo.
     #[track_caller]
     fn assert_cleaned_up(&self) {
         #[cfg(target_os = "linux")]
@@ -325,8 +326,8 @@ mod helper {
         processes_with_variable(MARK, scene.0.path()).into_iter().find(is_helper)
     }
 
-    /// Disturbs the helper of proofs until osjitter undoes a setting in its place: on a busy machine, a
-    /// setting is no longer in effect when the signal arrives.
+    /// Disturbs the helper of proofs until osjitter undoes a setting in its place: on a busy
+    /// machine, a setting is no longer in effect when the signal arrives.
     #[track_caller]
     fn assert_replaced(says: &str, disturb: impl Fn(&Scene, &Running)) {
         const ATTEMPTS: usize = 20;

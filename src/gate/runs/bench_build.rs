@@ -1,13 +1,15 @@
 //! The executables of a benchmark, built by cargo from two versions of a package.
 //!
 //! The candidate is the tree of the current directory. The base is another directory, or a revision
-//! that git checks out next to the repository. The path of this checkout has the length of that of the
-//! repository, and so have the paths of the build products: a program can contain them, and a longer
-//! one would move its data. The same source thus gives the same program, except for these paths.
+//! that git checks out next to the repository. The path of this checkout has the length of that of
+//! the repository, and so have the paths of the build products: a program can contain them, and a
+//! longer one would move its data. The same source thus gives the same program, except for these
+//! paths.
 //!
-//! Source that differs gives functions of other lengths, which would move all functions behind them.
-//! Where a loop begins in its cache line decides how fast it is, so functions without a change would
-//! become faster or slower. Therefore each function begins at a cache line ([`FUNCTION_ALIGNMENT`]).
+//! Source that differs gives functions of other lengths, which would move all functions behind
+//! them. Where a loop begins in its cache line decides how fast it is, so functions without a
+//! change would become faster or slower. Therefore each function begins at a cache line
+//! ([`FUNCTION_ALIGNMENT`]).
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -44,10 +46,11 @@ const OLD_CRITERION_NAME: &str = "osjitter-criterion";
 const LOCK_INTERVAL: Duration = Duration::from_millis(100);
 /// Reason for the lock of a worktree.
 const WORKTREE_REASON: &str = "osjitter gate";
-/// Flag of rustc with which each function begins at a multiple of 64 bytes (2^6), the length of a cache
-/// line of x86-64 and most 64-bit ARM processors. Projects that compare builds of benchmarks set it for
-/// the reason that the module names: folo-rs/folo#420 and anza-xyz/wincode#440 on GitHub, where 32
-/// bytes were not enough; LLVM aligns its own benchmarks likewise (llvm/llvm-project#213938).
+/// Flag of rustc with which each function begins at a multiple of 64 bytes (2^6), the length of a
+/// cache line of x86-64 and most 64-bit ARM processors. Projects that compare builds of benchmarks
+/// set it for the reason that the module names: folo-rs/folo#420 and anza-xyz/wincode#440 on
+/// GitHub, where 32 bytes were not enough; LLVM aligns its own benchmarks likewise
+/// (llvm/llvm-project#213938).
 const FUNCTION_ALIGNMENT: &str = "-Cllvm-args=-align-all-functions=6";
 /// Name of the candidate in a verdict.
 const CANDIDATE_NAME: &str = "working tree";
@@ -203,8 +206,8 @@ impl BenchBuild {
 
     /// Returns the programs, which exist after [`Self::build`].
     ///
-    /// Their paths have one length: the length of a command line shifts the stack of its program, and
-    /// with it the speed.
+    /// Their paths have one length: the length of a command line shifts the stack of its program,
+    /// and with it the speed.
     pub fn programs(&self) -> exit::Result<Sides<Program>> {
         let program = |side| {
             let path = self.executable(side).to_string_lossy().into_owned();
@@ -253,8 +256,8 @@ impl BenchBuild {
         let here = std::env::current_dir().map_err(BuildError::NoCurrentDirectory)?;
         let own_workspace = workspace(&here)?;
         let own_target = own_workspace.target_directory.clone();
-        // From before the checkout, which must be newer than the products of other gates, until both
-        // executables are copied.
+        // From before the checkout, which must be newer than the products of other gates, until
+        // both executables are copied.
         let _lock = self.lock(&own_target)?;
         let tree = self.base_tree(&here)?;
         let base_workspace = workspace(&tree)?;
@@ -326,8 +329,8 @@ impl BenchBuild {
         }
     }
 
-    /// Checks that the sides are not one package, unless the user wants that, and that the build of one
-    /// did not replace the other. Cargo also finds the package of a directory above, and its
+    /// Checks that the sides are not one package, unless the user wants that, and that the build of
+    /// one did not replace the other. Cargo also finds the package of a directory above, and its
     /// configuration can name one directory for the products of all trees.
     fn check_different(&self, base: &BuiltBench, candidate: &BuiltBench) -> Result<(), BuildError> {
         let is_same =
@@ -350,10 +353,10 @@ impl BenchBuild {
         }
     }
 
-    /// Checks that the sides are versions of one package, which can have been renamed or moved: cargo
-    /// finds a package above the directory, and builds its benchmark of the same name, if a tree has none
-    /// there. `is_named` is whether `--base` is the directory of the package, which the user wants to
-    /// compare if it is not that of a whole tree.
+    /// Checks that the sides are versions of one package, which can have been renamed or moved:
+    /// cargo finds a package above the directory, and builds its benchmark of the same name, if a
+    /// tree has none there. `is_named` is whether `--base` is the directory of the package, which
+    /// the user wants to compare if it is not that of a whole tree.
     fn check_same_package(
         &self,
         packages: Sides<PackageId>,
@@ -391,8 +394,8 @@ impl BenchBuild {
     /// Returns the directory for the build products of the base, unless cargo's own is right.
     ///
     /// Two trees must not share one: cargo regards a file as built if it is older than the product,
-    /// even if the product is that of the other tree. A checkout is newer than all earlier products,
-    /// since [`Self::lock`] keeps other gates from building.
+    /// even if the product is that of the other tree. A checkout is newer than all earlier
+    /// products, since [`Self::lock`] keeps other gates from building.
     fn base_target(
         &self,
         own_workspace: &Workspace,
@@ -413,9 +416,9 @@ impl BenchBuild {
         Some(if is_linked.is_ok() { link } else { kept })
     }
 
-    /// Returns the directory of a Criterion that a tree needs in place of its own old one. It has the
-    /// same path relative to both trees: the names of symbols depend on it, and the order of functions
-    /// on these.
+    /// Returns the directory of a Criterion that a tree needs in place of its own old one. It has
+    /// the same path relative to both trees: the names of symbols depend on it, and the order of
+    /// functions on these.
     fn old_criterion(
         &self,
         tree: &Path,
@@ -502,8 +505,9 @@ fn cargo(directory: &Path) -> Command {
     command
 }
 
-/// Adds [`FUNCTION_ALIGNMENT`] to the flags of rustc: to those of the variable that cargo uses, or else
-/// to `build.rustflags` of its configuration. `variable` returns a variable of the environment.
+/// Adds [`FUNCTION_ALIGNMENT`] to the flags of rustc: to those of the variable that cargo uses, or
+/// else to `build.rustflags` of its configuration. `variable` returns a variable of the
+/// environment.
 fn align_functions(command: &mut Command, variable: impl Fn(&str) -> Option<OsString>) {
     for (name, separator) in [("CARGO_ENCODED_RUSTFLAGS", "\u{1f}"), ("RUSTFLAGS", " ")] {
         if let Some(flags) = variable(name) {
@@ -663,8 +667,8 @@ struct Checkout {
 
 impl Checkout {
     /// Checks a revision of the repository in `here` out: next to the repository, so that
-    /// dependencies in `../other` and configurations in directories above are the same. If this is not
-    /// possible, the path is `other_path`.
+    /// dependencies in `../other` and configurations in directories above are the same. If this is
+    /// not possible, the path is `other_path`.
     fn new(here: &Path, revision: &str, other_path: &Path) -> Result<Self, BuildError> {
         let no_revision = |source| BuildError::NoRevision { revision: revision.to_owned(), source };
         let no_repository = |source| match std::env::var_os("GIT_DIR") {
@@ -722,7 +726,8 @@ fn remove_worktree(repository: &Path, path: &Path) {
     let _ = git(repository).args(remove).arg(path).output();
 }
 
-/// Removes the worktrees of killed gates, also if only the entry or a part of the directory is left.
+/// Removes the worktrees of killed gates, also if only the entry or a part of the directory is
+/// left.
 fn remove_abandoned(repository: &Path) {
     let list = run_git(git(repository).args(["worktree", "list", "--porcelain"]));
     for entry in list.unwrap_or_default().split("\n\n") {

@@ -155,8 +155,8 @@ impl RunComparison {
         Ok(self.cpu.map_or(Ok(()), tuning::bind)?)
     }
 
-    /// Describes how long the benchmarks will take, as far as this is known before they are built: how
-    /// many they are is not. `None` if the times of their harness are not known either.
+    /// Describes how long the benchmarks will take, as far as this is known before they are built:
+    /// how many they are is not. `None` if the times of their harness are not known either.
     fn expected_time(&self) -> Option<String> {
         if self.screen.is_some() {
             let limit = format_duration(screen::MAX_SCREEN_TIME.as_secs_f64());

@@ -80,8 +80,8 @@ struct CompletedRun {
     left_over: LeftOverProcesses,
 }
 
-/// A run that the deadline of a screen ended after several times the longest earlier time of its side.
-/// It may never have ended.
+/// A run that the deadline of a screen ended after several times the longest earlier time of its
+/// side. It may never have ended.
 #[derive(Clone, Copy, Debug)]
 pub struct HangingRun {
     pub side: Side,
@@ -149,11 +149,12 @@ pub struct CollectedRuns {
 }
 
 impl Programs {
-    /// Adds the flags for a run of this length to programs of benchmarks. `round` is the length of a
-    /// run, for programs that tick.
+    /// Adds the flags for a run of this length to programs of benchmarks. `round` is the length of
+    /// a run, for programs that tick.
     ///
     /// # Errors
-    /// Returns an error if the metrics specify several harnesses, or a filter that a command replaces.
+    /// Returns an error if the metrics specify several harnesses, or a filter that a command
+    /// replaces.
     pub fn new(
         sides: Sides<Program>,
         names: Sides<String>,
@@ -221,8 +222,8 @@ impl Programs {
     /// Runs each side before the first pair, to fill caches.
     ///
     /// # Errors
-    /// Returns an error if a run fails or is interrupted: there is nothing to judge then. Also returns
-    /// an error if a filter matches no benchmark.
+    /// Returns an error if a run fails or is interrupted: there is nothing to judge then. Also
+    /// returns an error if a filter matches no benchmark.
     pub fn warm_up(&self, stop: &AtomicBool) -> Result<FirstRuns, StopReason> {
         let first_runs =
             self.first_runs(stop).map_err(|failure| self.first_run_failure(failure))?;
@@ -242,8 +243,8 @@ impl Programs {
         }
     }
 
-    /// Checks that each filter matches a benchmark of a side. A filter next to others would otherwise
-    /// select nothing without a word.
+    /// Checks that each filter matches a benchmark of a side. A filter next to others would
+    /// otherwise select nothing without a word.
     fn check_filters(&self, first_runs: &FirstRuns, stop: &AtomicBool) -> Result<(), StopReason> {
         let Some(benches) = &self.benches else { return Ok(()) };
         for filter in metric_spec::bench_filters(&self.wanted) {
@@ -366,8 +367,8 @@ impl Programs {
     ///
     /// # Errors
     /// Returns an error if a side lacks a metric, the sides report different metrics, a metric is
-    /// requested twice, no benchmark reports a number, the runs are too short to be judged, or nothing
-    /// remains to be judged.
+    /// requested twice, no benchmark reports a number, the runs are too short to be judged, or
+    /// nothing remains to be judged.
     pub fn resolve_metrics(&self, first_runs: &FirstRuns) -> exit::Result<ResolvedMetrics> {
         let base = self.resolve_side(Side::Base, &first_runs.last)?;
         let candidate = self.resolve_side(Side::Candidate, &first_runs.last)?;
@@ -441,10 +442,11 @@ impl Programs {
 
     /// Runs pairs, each in random order, until `next_metrics` returns `None` for the runs so far.
     /// Otherwise it returns a flag for each metric: whether the next pair measures it. It is called
-    /// once for each number of complete pairs. `settings` are those with which all runs have to run.
+    /// once for each number of complete pairs. `settings` are those with which all runs have to
+    /// run.
     ///
-    /// Returns the values of all complete pairs, even if a run fails. The pair in which the deadline
-    /// comes is incomplete.
+    /// Returns the values of all complete pairs, even if a run fails. The pair in which the
+    /// deadline comes is incomplete.
     pub fn run_pairs(
         &self,
         first_runs: &FirstRuns,
@@ -545,8 +547,8 @@ impl Programs {
         runs
     }
 
-    /// Returns the programs for runs of the open metrics only, or of everything if the harness cannot
-    /// select them. A first run of each side, which is dropped, must have all of them.
+    /// Returns the programs for runs of the open metrics only, or of everything if the harness
+    /// cannot select them. A first run of each side, which is dropped, must have all of them.
     ///
     /// # Errors
     /// Returns an error if the user interrupts the first runs.
@@ -571,8 +573,8 @@ impl Programs {
         Ok(selected)
     }
 
-    /// Returns the programs with arguments that select the benchmarks of the open metrics. `None` if
-    /// the harness cannot select them, or a metric is of a whole run.
+    /// Returns the programs with arguments that select the benchmarks of the open metrics. `None`
+    /// if the harness cannot select them, or a metric is of a whole run.
     fn selected_programs(
         &self,
         metrics: &[ProgramMetric],
@@ -636,8 +638,8 @@ impl CollectedRuns {
         })
     }
 
-    /// Returns the reason why an outcome is doubtful, if it is: a run that hangs is in no value, and work
-    /// that a side leaves to processes is missing from its values.
+    /// Returns the reason why an outcome is doubtful, if it is: a run that hangs is in no value,
+    /// and work that a side leaves to processes is missing from its values.
     pub fn doubt(&self, outcome: Outcome) -> Option<Reason> {
         let has_less_work = self.left_over_by_pair.is_clearly_larger(doubtful_side(outcome));
         match outcome {
@@ -783,8 +785,8 @@ fn is_same_metric(a: &ProgramMetric, b: &ProgramMetric) -> bool {
     a.name == b.name && a.unit == b.unit && a.higher_is_better == b.higher_is_better
 }
 
-/// Builds the rule of a metric with a tolerated rise, or with the default one. Without a floor of the
-/// user, benchmarks have none, because many take nanoseconds.
+/// Builds the rule of a metric with a tolerated rise, or with the default one. Without a floor of
+/// the user, benchmarks have none, because many take nanoseconds.
 pub fn metric_rule(
     metric: &ProgramMetric,
     tolerated: Option<f64>,

@@ -66,7 +66,8 @@ fn format_unjudged(row: &UnjudgedRow) -> String {
     format!("{tag}><skipped message=\"{message}\"/></testcase>\n")
 }
 
-/// Escapes the value of an XML attribute, or text of an element, on one line. XML does not allow most control characters.
+/// Escapes the value of an XML attribute, or text of an element, on one line. XML does not allow
+/// most control characters.
 fn escape_attribute(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in to_printable_line(text).chars() {

@@ -102,8 +102,8 @@ impl WatchedProcess {
         }
     }
 
-    /// Waits until the launcher has become the program. Before, a signal that the test itself ignores,
-    /// as in the background of a shell, would be lost.
+    /// Waits until the launcher has become the program. Before, a signal that the test itself
+    /// ignores, as in the background of a shell, would be lost.
     pub fn wait_for_program(&self) {
         let is_program =
             || std::fs::read_link(self.proc("exe")).is_ok_and(|exe| exe.ends_with("osjitter"));

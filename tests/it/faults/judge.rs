@@ -188,8 +188,8 @@ fn check_files(row: &FaultRow, outcome: &SceneOutcome, check: &mut impl FnMut(bo
         for (name, text) in EARLIER_FILES {
             let now = read(&out.join(name));
             check(!now.is_empty(), format!("{name} was removed"));
-            // The report is renamed last, so other files may be new if it could not be renamed. Which
-            // pictures there are depends on the lateness.
+            // The report is renamed last, so other files may be new if it could not be renamed.
+            // Which pictures there are depends on the lateness.
             let is_result = name != "notes.txt";
             let may_be_new = match row.expected {
                 Expectation::Killed(_) => is_result,

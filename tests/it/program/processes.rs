@@ -78,8 +78,8 @@ fn unlocked_program_is_stated() {
     }
 }
 
-/// Runs a program with options until its settings are known: on a busy machine, they may not be read
-/// during its short run.
+/// Runs a program with options until its settings are known: on a busy machine, they may not be
+/// read during its short run.
 #[cfg(target_os = "linux")]
 fn run_until_settings_known(options: &[&str], program: &Path) -> Report {
     const ATTEMPTS: usize = 10;
