@@ -168,12 +168,10 @@ fn narrow_history_is_a_table() {
 #[test]
 fn missing_directory_or_kind_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
-    let ran = history(directory.path(), &[]).exits(2);
-    assert!(ran.stderr.contains("not a directory"), "{}", ran.stderr);
+    history(directory.path(), &[]).refuses("not a directory");
     std::fs::create_dir(directory.path().join("results")).unwrap();
     assert!(history(directory.path(), &[]).exits(0).stdout.starts_with("no run in "));
-    let ran = history(directory.path(), &["--kind", "1"]).exits(2);
-    assert!(ran.stderr.contains("unknown kind 1"), "{}", ran.stderr);
+    history(directory.path(), &["--kind", "1"]).refuses("unknown kind 1");
 }
 
 /// Root can read every directory, so a process limit takes the file descriptors away.

@@ -236,9 +236,8 @@ mod commands {
             .args(SCRIPTED)
             .script(&script())
             .out("run")
-            .run();
-        let ran = ran.exits(2);
-        assert!(ran.stderr.contains("not executable"), "{}", ran.stderr);
+            .run()
+            .refuses("not executable");
         assert!(!ran.path("run").exists(), "nothing was measured");
     }
 }
@@ -257,9 +256,7 @@ fn invalid_late_arguments_are_rejected() {
         (&["--break", "1ms", "--on-late", ""], "empty command"),
         (&["--break", "1ms", "--on-late", "a 'b"], "open quote"),
     ] {
-        let ran = run(args).args(SCRIPTED).script(&script()).out("run").run().exits(2);
-        assert!(ran.stderr.contains(expected), "{args:?}: {}", ran.stderr);
-        assert!(ran.stdout.is_empty(), "{args:?}: nothing was measured");
+        let ran = run(args).args(SCRIPTED).script(&script()).out("run").run().refuses(expected);
         assert!(!ran.path("run").exists(), "{args:?}: nothing was measured");
     }
     if cfg!(unix) {

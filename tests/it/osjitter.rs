@@ -489,6 +489,16 @@ impl Ran {
         self
     }
 
+    /// Panics with the outputs unless the command line was refused with a message and without a
+    /// result.
+    #[track_caller]
+    pub fn refuses(self, says: &str) -> Self {
+        let refused = self.exits(2);
+        assert!(refused.stderr.contains(says), "no {says:?} in stderr: {}", refused.stderr);
+        assert_eq!(refused.stdout, "", "stderr: {}", refused.stderr);
+        refused
+    }
+
     /// Returns a path in the temporary directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.out.path.join(name)

@@ -93,12 +93,6 @@ fn export(file: &Path, args: &[&str]) -> Ran {
 }
 
 #[track_caller]
-fn refuses(ran: Ran, says: &str) {
-    let ran = ran.exits(2);
-    assert!(ran.stderr.contains(says) && ran.stdout.is_empty(), "{}", ran.stderr);
-}
-
-#[track_caller]
 fn trace(file: &Path) -> Trace {
     Trace::parse(&export(file, &[]).exits(0).stdout)
 }
@@ -170,14 +164,14 @@ fn one_subject_can_be_selected() {
     let trace = Trace::parse(&text);
     assert_eq!(trace.events("scripted-b@500us/current-thread", "tick").len(), 20);
     assert!(!text.contains("scripted@500us"));
-    refuses(export(&file, &["--subject", "other"]), "no such subject");
+    export(&file, &["--subject", "other"]).refuses("no such subject");
 }
 
 #[test]
 fn reports_without_ticks_are_refused() {
     let ran = scripted_run(&["--no-samples"]);
-    refuses(export(&ran.path("report.json"), &[]), "no samples");
-    refuses(export(&fixture("cyclictest.json"), &[]), "no samples");
+    export(&ran.path("report.json"), &[]).refuses("no samples");
+    export(&fixture("cyclictest.json"), &[]).refuses("no samples");
 }
 
 #[test]

@@ -270,11 +270,9 @@ fn invalid_settings_exit_with_2() {
         (&["--try", "again=true", "--undo", "true"], "another setting has this name"),
         (&["--load", "cpu:x"], "--load"),
     ] {
-        let ran = Osjitter::new(["doctor", "--prove"]).args(args).run().exits(2);
-        assert!(ran.stdout.is_empty() && ran.stderr.contains(says), "{args:?}: {}", ran.stderr);
+        Osjitter::new(["doctor", "--prove"]).args(args).run().refuses(says);
     }
-    let ran = Osjitter::new(["doctor", "--try", "a=true", "--undo", "true"]).run().exits(2);
-    assert!(ran.stderr.contains("--prove"), "{}", ran.stderr);
+    Osjitter::new(["doctor", "--try", "a=true", "--undo", "true"]).run().refuses("--prove");
 }
 
 #[test]

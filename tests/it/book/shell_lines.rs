@@ -28,7 +28,7 @@ const NOT_RUN: [(&str, &str); 24] = [
     ("osjitter run --ticks 1M --break 500us --mark", "it needs root: late.rs"),
     ("osjitter run --ticks 1M --late-threshold", "it takes an hour: late.rs"),
     ("osjitter top", "it runs until it is stopped: top.rs"),
-    ("osjitter monitor", "it runs until it is stopped: monitor.rs"),
+    ("osjitter monitor", "it runs until it is stopped: monitor"),
     ("osjitter gate --bench", "it needs a package of cargo: gate/benches"),
     ("osjitter gate --base-cmd 'old/target", "it needs a suite of Criterion: gate/benches"),
     ("osjitter compare monday/verdict.json", "it needs verdicts on whole runs: gate/runs"),

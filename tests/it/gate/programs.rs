@@ -288,8 +288,7 @@ fn contradictory_report_is_rejected() {
         watched.assert_nothing_remains();
         let command = format!("sh -c 'cp {} \"$OSJITTER_OUT\"'", file.display());
         let args = ["run", "--command", &command, "--ticks", "9"];
-        let ran = Osjitter::new(args).out("out").run().exits(2);
-        assert!(ran.stderr.contains(&says), "{}", ran.stderr);
+        let ran = Osjitter::new(args).out("out").run().refuses(&says);
         assert!(!ran.path("out/report.json").exists(), "{}", ran.stderr);
     }
 }
@@ -314,13 +313,8 @@ fn unstartable_program_is_bad_usage() {
             let args =
                 [&["--base-cmd", sides[0], "--candidate-cmd", sides[1]][..], &ROUNDS, &PAIRS]
                     .concat();
-            let ran = Osjitter::new(["gate"]).args(args).directory(home.path()).run().exits(2);
-            assert!(
-                ran.stderr.contains(&format!("error: cannot start {nope}: "))
-                    && ran.stdout.is_empty(),
-                "{}",
-                ran.stderr
-            );
+            let gate = Osjitter::new(["gate"]).args(args).directory(home.path());
+            let ran = gate.run().refuses(&format!("error: cannot start {nope}: "));
             let results = home.path().join("results");
             assert!(names_in(home.path()).iter().all(|name| name == "results"));
             assert!(!results.exists() || names_in(&results).is_empty());

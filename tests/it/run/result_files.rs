@@ -28,8 +28,7 @@ fn forced_run_replaces_whole_result() {
     let verdict = "{\"schema\": \"osjitter.verdict/1\"}";
     std::fs::write(Path::new(&out).join("verdict.json"), verdict).unwrap();
     assert!(Path::new(&out).join("histogram-nanosleep_1ms.svg").exists());
-    let refused = measure(&["--quiet"]).exits(2);
-    assert!(refused.stderr.contains("report.json already exists"), "{}", refused.stderr);
+    measure(&["--quiet"]).refuses("report.json already exists");
     measure(&["--force"]).exits(0);
     let expected =
         ["over-time.svg", "percentiles.svg", "report.html", "report.json", "tradeoff.svg"];
