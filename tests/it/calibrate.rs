@@ -8,10 +8,12 @@ use files::gate::calibration::Calibration;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::{GateDesign, Verdict};
 
-use crate::osjitter::{Osjitter, Ran, names_in, run_long_enough};
 #[cfg(unix)]
-use crate::osjitter::{interrupt_while_measuring, write_executable};
+use crate::osjitter::interrupt_while_measuring;
+use crate::osjitter::{Osjitter, Ran, names_in, run_long_enough};
 use crate::schema;
+#[cfg(unix)]
+use crate::test_programs::write_executable;
 
 /// Rounds of 20 ticks at 1 ms: a pair takes about 50 ms, a calibration a second and more.
 const SHORT: [&str; 6] = ["--period", "1ms", "--round-ticks", "20", "--warmup", "3"];

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-#[cfg(target_os = "linux")]
-use crate::osjitter::increment_nice_value;
 use crate::osjitter::{Osjitter, Ran, run_long_enough};
+#[cfg(target_os = "linux")]
+use crate::process_control::increment_nice_value;
 use crate::schema;
 
 /// A subject that uses 10 us of CPU and is 150 us late at each tick of any period.

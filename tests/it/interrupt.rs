@@ -12,9 +12,10 @@ use files::report::{Report, Status};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::osjitter::{Osjitter, Ran, Running, has_program, interrupt_while_measuring};
+use crate::osjitter::{Osjitter, Ran, Running, interrupt_while_measuring};
 #[cfg(target_os = "linux")]
-use crate::osjitter::{poll_until, send_signal, stat_fields};
+use crate::process_control::{poll_until, send_signal, stat_fields};
+use crate::test_programs::has_program;
 
 #[test]
 fn interrupted_run_keeps_results() {
@@ -201,7 +202,7 @@ fn interrupt_ends_wait_for_reader() {
 #[cfg(target_os = "linux")]
 #[test]
 fn interrupt_ends_start_of_load() {
-    use crate::osjitter::processes_with_variable;
+    use crate::process_control::processes_with_variable;
     const MAX_POLLS: u32 = 1_000_000;
     const MARK: &str = "HOME_OF_SLOW_LOAD";
     let home = tempfile::tempdir().unwrap();

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-#[cfg(target_os = "linux")]
-use crate::osjitter::increment_nice_value;
 use crate::osjitter::{Osjitter, Ran};
+#[cfg(target_os = "linux")]
+use crate::process_control::increment_nice_value;
 use crate::schema;
 
 fn run(args: &[&str]) -> Osjitter {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::osjitter::Osjitter;
 #[cfg(target_os = "linux")]
-use crate::osjitter::{poll_until, state};
+use crate::process_control::{poll_until, state};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")

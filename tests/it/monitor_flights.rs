@@ -7,7 +7,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::monitor::{MonitorHome, files, metrics_address, scrape, start};
-use crate::osjitter::{Osjitter, poll_until, send_signal};
+use crate::osjitter::Osjitter;
+use crate::process_control::{poll_until, send_signal};
 use crate::schema;
 use crate::top::MeteredProgram;
 

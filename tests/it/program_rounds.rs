@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use files::report::{Status, Subject};
 
-use crate::osjitter::{Osjitter, Ran, has_program, write_executable};
+use crate::osjitter::{Osjitter, Ran};
+use crate::test_programs::{has_program, write_executable};
 
 /// The rounds of a run: 40 ticks in rounds of 10.
 const ROUNDS: usize = 4;

@@ -3,8 +3,9 @@
 
 use files::gate::verdict::Verdict;
 
-use crate::osjitter::{Osjitter, Ran, names_in, service};
+use crate::osjitter::{Osjitter, Ran, names_in};
 use crate::schema;
+use crate::test_programs::service;
 
 /// Period of the service.
 const PERIOD: [&str; 2] = ["--period", "10ms"];

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[cfg(target_os = "linux")]
@@ -12,9 +12,10 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tickmeter::{ENV_DIRECTORY, Meter};
 
+use crate::osjitter::Osjitter;
 #[cfg(target_os = "linux")]
-use crate::osjitter::state;
-use crate::osjitter::{Osjitter, poll_until, send_signal};
+use crate::process_control::state;
+use crate::process_control::{KilledOnDrop, poll_until, send_signal};
 #[cfg(target_os = "linux")]
 use crate::pseudo_terminal::{connect_terminal, open_terminal};
 use crate::schema;
@@ -82,8 +83,8 @@ fn metered_program() {
     }
 }
 
-/// A running metered program. It is killed when this is dropped.
-pub struct MeteredProgram(Child);
+/// A running metered program, which ends with its test.
+pub struct MeteredProgram(KilledOnDrop);
 
 impl MeteredProgram {
     pub fn start(directory: &Path) -> Self {
@@ -115,18 +116,11 @@ impl MeteredProgram {
             .map_while(Result::ok)
             .any(|line| line == ready);
         assert!(is_ready, "the program did not start");
-        Self(child)
+        Self(KilledOnDrop(child))
     }
 
     pub fn id(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for MeteredProgram {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.0.0.id()
     }
 }
 
@@ -173,7 +167,7 @@ fn json_lists_running_meters() {
     for meter in meters {
         assert_eq!(
             (meter["pid"].as_u64(), meter["period_ns"].as_u64()),
-            (Some(program.0.id().into()), Some(2_000_000))
+            (Some(program.id().into()), Some(2_000_000))
         );
         assert_eq!(meter["last_60s"], Value::Null, "it was watched for less time");
         assert_eq!(meter["total"]["early"], 0);
@@ -316,18 +310,6 @@ struct LiveTop {
     /// Length of the output before the last part that was waited for.
     seen: usize,
     modes_before: TerminalModes,
-}
-
-/// A process that does not outlive its test.
-#[cfg(target_os = "linux")]
-struct KilledOnDrop(Child);
-
-#[cfg(target_os = "linux")]
-impl Drop for KilledOnDrop {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Input, output and local modes of a terminal.

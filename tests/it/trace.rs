@@ -4,7 +4,8 @@
 
 use files::report::Status;
 
-use crate::osjitter::{Osjitter, Ran, poll_until, state};
+use crate::osjitter::{Osjitter, Ran};
+use crate::process_control::{poll_until, state};
 use crate::schema;
 
 /// A program that waits on kernel timers: a shell that starts `sleep` twelve times.

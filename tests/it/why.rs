@@ -7,9 +7,9 @@ use files::report::why::{Tier, Why};
 use serde_json::{Value, json};
 
 use crate::osjitter::{Osjitter, Ran};
-#[cfg(target_os = "linux")]
-use crate::osjitter::{late_service, service};
 use crate::schema;
+#[cfg(target_os = "linux")]
+use crate::test_programs::{late_service, service};
 
 fn run(args: &[&str]) -> Osjitter {
     Osjitter::new(["run", "--why"]).args(args)
@@ -247,27 +247,18 @@ fn assert_found(injected: &[Class], mut measure: impl FnMut() -> Option<Shares>)
 
 #[cfg(target_os = "linux")]
 mod injected {
-    use std::process::{Child, Command, Stdio};
+    use std::process::{Command, Stdio};
 
     use files::file::File as _;
     use files::report::Report;
 
     use super::*;
+    use crate::process_control::KilledOnDrop;
 
-    /// Kills and reaps a child process when it is dropped.
-    struct ChildGuard(Child);
-
-    impl Drop for ChildGuard {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
-
-    fn shell(script: &str, args: &[&str]) -> ChildGuard {
+    fn shell(script: &str, args: &[&str]) -> KilledOnDrop {
         let mut command = Command::new("sh");
         command.args(["-c", script, "sh"]).args(args).stdout(Stdio::null()).stderr(Stdio::null());
-        ChildGuard(command.spawn().expect("a shell"))
+        KilledOnDrop(command.spawn().expect("a shell"))
     }
 
     #[test]
@@ -278,7 +269,7 @@ mod injected {
             let args =
                 ["run", "--subject", "spin", "--duration", "30s", "--cpu", "0", "--no-progress"];
             command.args(args).arg("--out").arg(out.path());
-            ChildGuard(
+            KilledOnDrop(
                 command
                     .stdout(Stdio::null())
                     .stderr(Stdio::null())

@@ -207,7 +207,7 @@ fn missing_counts_program_gives_warning() {
 #[cfg(unix)]
 fn write_counts_program(directory: &tempfile::TempDir, script: &str) {
     let file = directory.path().join("osjitter-counts");
-    crate::osjitter::write_executable(&file, format!("#!/bin/sh\n{script}\n"));
+    crate::test_programs::write_executable(&file, format!("#!/bin/sh\n{script}\n"));
 }
 
 /// The replies after an error may belong to earlier cases.
@@ -235,7 +235,7 @@ fn counts_end_at_first_error() {
 #[cfg(target_os = "linux")]
 #[test]
 fn interrupt_ends_wait_for_counts() {
-    use crate::osjitter::{poll_until, send_signal};
+    use crate::process_control::{poll_until, send_signal};
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let program = install(&directory);
     let begun = directory.path().join("begun");

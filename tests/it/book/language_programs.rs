@@ -2,15 +2,17 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 
 use serde_json::Value;
 use tickmeter::ENV_DIRECTORY;
 
 use super::{Block, blocks_in};
+use crate::osjitter::Osjitter;
 #[cfg(target_os = "linux")]
 use crate::osjitter::one_line;
-use crate::osjitter::{Osjitter, has_program};
+use crate::process_control::KilledOnDrop;
+use crate::test_programs::has_program;
 
 /// A program of the book that can be started.
 struct Program {
@@ -193,16 +195,6 @@ fn unequal_settings_of_programs_are_warned() {
     assert!(found.contains("Nice value of nice -n 5"), "{found}");
 }
 
-/// A process that is killed when this is dropped.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Runs `osjitter top`, which watches the meters of a directory for a second.
 fn meters(directory: &Path) -> Value {
     let ran = Osjitter::new(["top", "--once", "--window", "1s", "--format", "json"])
@@ -231,7 +223,7 @@ fn check_meter(program: &Program) {
     let directory = home.path().join("meters");
     let mut command = Command::new(&program.command[0]);
     let child = command.args(&program.command[1..]).env(ENV_DIRECTORY, &directory).spawn();
-    let process = Killed(child.expect("the program starts"));
+    let process = KilledOnDrop(child.expect("the program starts"));
     let meter = wait_for_meter(&directory);
     let language = &program.language;
     let name = if language == "js" { "node" } else { language };

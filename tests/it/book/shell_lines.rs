@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use super::{Block, blocks};
-use crate::osjitter::{Osjitter, gated_loop, write_executable};
+use crate::osjitter::Osjitter;
+use crate::test_programs::{gated_loop, write_executable};
 use crate::workspace::root;
 
 /// Beginnings of lines that this test does not run, with the reason.

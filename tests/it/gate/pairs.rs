@@ -6,9 +6,10 @@ use jitterstat::gate::decision::{Outcome, Reason};
 use serde_json::{Value, json};
 
 use super::Gate;
+use crate::osjitter::one_line;
 #[cfg(unix)]
 use crate::osjitter::{Ran, interrupt_while_measuring};
-use crate::osjitter::{gated_loop, one_line};
+use crate::test_programs::gated_loop;
 
 #[test]
 fn slowed_program_regresses() {

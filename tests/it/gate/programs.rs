@@ -8,11 +8,11 @@ use jitterstat::gate::decision::{Outcome, Reason};
 use rustix::process::Signal;
 
 use super::Gate;
+use crate::osjitter::{Osjitter, names_in};
 #[cfg(target_os = "linux")]
-use crate::osjitter::processes_with_variable;
-use crate::osjitter::{
-    Osjitter, is_alive, names_in, read_process_id, send_signal, write_executable,
-};
+use crate::process_control::processes_with_variable;
+use crate::process_control::{is_alive, read_process_id, send_signal};
+use crate::test_programs::write_executable;
 
 /// 24 pairs of rounds of 20 ticks at 100 us.
 const ROUNDS: [&str; 6] = ["--period", "100us", "--round-ticks", "20", "--warmup", "0"];

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use super::interval_log::{Row, number, read_intervals};
 use super::scraping::{Samples, metrics_address, sample, scrape, wait_for_ticks};
 use super::{MonitorHome, start};
-use crate::osjitter::poll_until;
+use crate::process_control::poll_until;
 use crate::top::MeteredProgram;
 
 #[test]

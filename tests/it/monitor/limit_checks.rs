@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::interval_log::files;
 use super::scraping::{metrics_address, scrape};
 use super::{MonitorHome, start};
-use crate::osjitter::poll_until;
+use crate::process_control::poll_until;
 use crate::schema;
 use crate::top::MeteredProgram;
 

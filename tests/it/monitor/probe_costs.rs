@@ -7,7 +7,8 @@ use super::interval_log::{Row, all_rows, read_intervals};
 #[cfg(target_os = "linux")]
 use super::interval_log::{files, number};
 use super::{MonitorHome, start};
-use crate::osjitter::{Osjitter, poll_until};
+use crate::osjitter::Osjitter;
+use crate::process_control::poll_until;
 
 #[test]
 fn exceeded_budget_lengthens_periods() {

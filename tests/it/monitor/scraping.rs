@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 
-use crate::osjitter::{Running, poll_until};
+use crate::osjitter::Running;
+use crate::process_control::poll_until;
 
 pub fn metrics_address(running: &mut Running) -> String {
     let line = running.says("metrics: http://");

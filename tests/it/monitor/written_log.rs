@@ -8,7 +8,8 @@ use rustix::process::Signal;
 use super::interval_log::{files, number, read_intervals, rows};
 use super::scraping::{metrics_address, scrape, send};
 use super::{MonitorHome, start};
-use crate::osjitter::{Running, poll_until};
+use crate::osjitter::Running;
+use crate::process_control::poll_until;
 
 #[test]
 fn sigterm_writes_the_open_interval() {

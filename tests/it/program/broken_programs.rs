@@ -5,7 +5,9 @@ use serde_json::Value;
 use super::{
     CORRECT_PROGRAM, Home, IS_ROUND, assert_nothing_written, list, report, run, without_whitespace,
 };
-use crate::osjitter::{Osjitter, gated_loop, is_alive};
+use crate::osjitter::Osjitter;
+use crate::process_control::is_alive;
+use crate::test_programs::gated_loop;
 
 #[test]
 fn invalid_programs_are_rejected() {

@@ -6,7 +6,8 @@ use super::{
     CORRECT_PROGRAM, Home, IS_ROUND, ROUNDS, SETTINGS_RUNS, STARTS, has_warning, list, report, run,
     texts, without_whitespace,
 };
-use crate::osjitter::{Osjitter, Ran, gated_loop, names_in, one_line};
+use crate::osjitter::{Osjitter, Ran, names_in, one_line};
+use crate::test_programs::gated_loop;
 
 /// Returns the id, the round and its slot for every round of every subject.
 fn order(report: &Value) -> Vec<(String, u64, u64)> {

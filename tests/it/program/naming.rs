@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::{CORRECT_PROGRAM, Home, report, run, texts};
-use crate::osjitter::{Osjitter, write_executable};
+use crate::osjitter::Osjitter;
+use crate::test_programs::write_executable;
 
 #[test]
 fn equally_named_programs_are_distinguished() {

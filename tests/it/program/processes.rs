@@ -9,9 +9,14 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{CORRECT_PROGRAM, Home, IS_ROUND, SETTINGS_RUNS, STARTS, has_warning, report, run};
-use crate::osjitter::{Osjitter, is_alive, read_process_id};
+use crate::osjitter::Osjitter;
 #[cfg(target_os = "linux")]
-use crate::osjitter::{Ran, gated_loop, processes_with_variable};
+use crate::osjitter::Ran;
+#[cfg(target_os = "linux")]
+use crate::process_control::processes_with_variable;
+use crate::process_control::{is_alive, read_process_id};
+#[cfg(target_os = "linux")]
+use crate::test_programs::gated_loop;
 
 #[test]
 fn environment_matches_contract() {

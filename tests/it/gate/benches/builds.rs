@@ -8,10 +8,10 @@ use rustix::process::Signal;
 
 use super::package::{Package, assert_slower};
 use crate::gate::Gate;
-use crate::osjitter::{
-    is_alive, names_in, poll_until, read_process_id, send_signal, write_executable,
-};
+use crate::osjitter::names_in;
+use crate::process_control::{is_alive, poll_until, read_process_id, send_signal};
 use crate::pseudo_terminal::read_until;
+use crate::test_programs::write_executable;
 
 /// A cargo that builds nothing, and waits for a build script instead.
 const WAITING_CARGO: &str = r#"#!/bin/sh

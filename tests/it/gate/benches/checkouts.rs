@@ -10,7 +10,8 @@ use super::outcomes;
 use super::package::{Package, assert_slower};
 use crate::gate::Gate;
 use crate::gate::runs::runs;
-use crate::osjitter::{names_in, write_executable};
+use crate::osjitter::names_in;
+use crate::test_programs::write_executable;
 
 #[test]
 fn revisions_are_built_and_compared() {

@@ -9,7 +9,8 @@ use jitterstat::gate::decision::Outcome;
 use super::{CRITERION, outcomes};
 use crate::gate::Gate;
 use crate::gate::runs::runs;
-use crate::osjitter::{Osjitter, has_program, write_executable};
+use crate::osjitter::Osjitter;
+use crate::test_programs::{has_program, write_executable};
 
 /// A cargo that copies the script `suite` of the package as the executable of its benchmark. Like
 /// cargo, it also finds a package above the current directory.
