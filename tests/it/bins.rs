@@ -296,17 +296,8 @@ fn invalid_bins_are_rejected_by_line() {
         assert_rejected(&[&with("bad.bins.csv", text)], &[&["bad.bins.csv"], says].concat())
     };
     bad("", &["heading"]);
-    bad("a,b\n1,2\n", &["line 1", "heading"]);
-    bad(&good.replace(",1,hdr2", ",2,hdr2"), &["line 2", "a newer osjitter wrote it"]);
     bad(&good.replacen(",1,hdr2", ",2,hdr2", 1), &["line 2", "a newer osjitter wrote it"]);
-    bad(&good.replacen("hdr2", "exp8", 1), &["line 2", "hdr2 or hdr3"]);
-    bad(&good[..good.len() - 3], &["line", "cells"]);
-    bad(&good.replacen("21760", "21761", 1), &["ends of a bin"]);
-    bad(&format!("{good}{}\n", good.lines().nth(1).unwrap()), &["comes twice"]);
     bad(good.lines().next().unwrap(), &["no interval"]);
-    let heading = good.lines().next().unwrap();
-    bad(&format!("{heading}\n{}", "\"".repeat(100_000)), &["line"]);
-    bad(&format!("{heading}\n{}\n", "x,".repeat(100_000)), &["line 2", "cells"]);
     let counts = good.replacen(",1\n", ",2\n", 1);
     assert_rejected(
         &[&with("a.bins.csv", &counts)],
