@@ -133,8 +133,8 @@ impl ListedRun {
     }
 }
 
-/// Returns the name and the p99 of the subject with the lowest p99; `None` unless the intervals show
-/// that it is clearly lower than at least one other, and than all others.
+/// Returns the name and the p99 of the subject with the lowest p99; `None` unless the intervals
+/// show that it is clearly lower than at least one other, and than all others.
 ///
 /// The rounds of a run, which show smaller differences, are not read.
 fn find_lowest_p99(header: &RunHeader) -> Option<(String, i64)> {

@@ -1,8 +1,8 @@
 //! Handles Ctrl-C and the other signals that end a command.
 //!
-//! The signals are SIGINT (Ctrl-C), SIGTERM, SIGHUP (a closed terminal), SIGQUIT (Ctrl-\), and those
-//! of limits and timers, which end a process by default: SIGXCPU, SIGALRM, SIGUSR1 and SIGUSR2. On
-//! Windows, they are Ctrl-C, Ctrl-Break and the end of the console.
+//! The signals are SIGINT (Ctrl-C), SIGTERM, SIGHUP (a closed terminal), SIGQUIT (Ctrl-\), and
+//! those of limits and timers, which end a process by default: SIGXCPU, SIGALRM, SIGUSR1 and
+//! SIGUSR2. On Windows, they are Ctrl-C, Ctrl-Break and the end of the console.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,8 +46,8 @@ impl StopRequest {
     }
 }
 
-/// Installs the handler for interrupts. Until [`stop_on_interrupt`] is called, an interrupt ends the
-/// process.
+/// Installs the handler for interrupts. Until [`stop_on_interrupt`] is called, an interrupt ends
+/// the process.
 pub fn install() {
     HANDLER.get_or_init(watch_signals);
 }

@@ -1,10 +1,11 @@
-//! The commands of `osjitter`, which measures how late periodic async tasks are and what punctuality
-//! costs.
+//! The commands of `osjitter`, which measures how late periodic async tasks are and what
+//! punctuality costs.
 //!
 //! The library exists for the programs, the fuzz targets and the release scripts; it has no other
 //! interface. Applications use [`osinterval`](https://docs.rs/osinterval) and its sibling crates.
 #![deny(unsafe_code)]
-// Everything but the main functions is private: an item is documented unless its name is sufficient.
+// Everything but the main functions is private: an item is documented unless its name is
+// sufficient.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
 // Ordered by layer, from the top; see ARCHITECTURE.md.

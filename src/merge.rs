@@ -94,8 +94,8 @@ fn merge_bins(args: &MergeArgs) -> Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// Checks that the written files can state what the sum lacks. Otherwise a gate would judge it as if
-/// it were complete.
+/// Checks that the written files can state what the sum lacks. Otherwise a gate would judge it as
+/// if it were complete.
 fn check_completeness(fleet: &Fleet, args: &MergeArgs) -> Result<()> {
     if args.force {
         return Ok(());

@@ -185,8 +185,8 @@ impl MeterReader {
         self.read_meters(excluded)
     }
 
-    /// Forgets the meters whose process has ended without removing them. A file that has the name of
-    /// one by now is new.
+    /// Forgets the meters whose process has ended without removing them. A file that has the name
+    /// of one by now is new.
     fn forget_killed(&mut self) {
         let listings = &mut self.listings;
         self.meters.retain(|path, meter| {

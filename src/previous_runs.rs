@@ -60,8 +60,8 @@ impl RunKind {
         Self { plan, environment: EnvironmentKey::from_host(host) }
     }
 
-    /// Reads the kind of a complete run. Returns `None` if the run is partial, or if the file is not
-    /// readable as a report.
+    /// Reads the kind of a complete run. Returns `None` if the run is partial, or if the file is
+    /// not readable as a report.
     ///
     /// # Errors
     /// Returns an error if the system has no open files or memory left.
@@ -81,8 +81,8 @@ impl RunKind {
     }
 }
 
-/// The first part of a report. Only this part is read from each run of a directory, since the rounds
-/// of many runs would take seconds.
+/// The first part of a report. Only this part is read from each run of a directory, since the
+/// rounds of many runs would take seconds.
 #[derive(Debug, Default)]
 struct ReportHead {
     schema: Option<String>,

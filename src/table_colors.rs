@@ -1,5 +1,5 @@
-//! Colours in the tables of reports: the rating of the machine, the best cells, and the columns that
-//! are not trusted.
+//! Colours in the tables of reports: the rating of the machine, the best cells, and the columns
+//! that are not trusted.
 
 use std::ops::Range;
 

@@ -75,7 +75,8 @@ fn system_viewer() -> Command {
     }
 }
 
-/// Waits until the program has failed, or has run for a while. A browser may run until it is closed.
+/// Waits until the program has failed, or has run for a while. A browser may run until it is
+/// closed.
 fn check_start(mut program: Child) -> io::Result<()> {
     for _ in 0..FAILURE_TIMEOUT.as_millis() / POLL_INTERVAL.as_millis() {
         match program.try_wait()? {

@@ -134,8 +134,8 @@ impl<'a> WrittenLimit<'a> {
         Some(if has_rate { Ok(rate) } else { Err(rate.error(LimitFlaw::NoRate { examples })) })
     }
 
-    /// Parses the value of a rate: a share such as `1e-4`, or one in `%` or `ppm`. Returns it in per
-    /// cent.
+    /// Parses the value of a rate: a share such as `1e-4`, or one in `%` or `ppm`. Returns it in
+    /// per cent.
     pub fn rate(&self) -> Result<f64, LimitError> {
         let number = |text: &str, factor: f64| Some(parse_number(text)? * factor);
         let percent = match (self.value.strip_suffix('%'), self.value.strip_suffix("ppm")) {

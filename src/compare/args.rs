@@ -32,7 +32,8 @@ pub struct CompareArgs {
     /// Side to compare with A
     #[arg(value_name = "B")]
     pub b: String,
-    /// Accept sides that differ in their conditions and record a warning; replace an existing result
+    /// Accept sides that differ in their conditions and record a warning; replace an existing
+    /// result
     #[arg(long)]
     pub force: bool,
     /// Output format

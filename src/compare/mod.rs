@@ -162,8 +162,8 @@ fn compare_runs(a: &RunSide, b: &RunSide, force: bool) -> exit::Result<Compariso
 /// Compares two programs of gates by their whole runs.
 ///
 /// # Errors
-/// Returns an error if their conditions differ, unless `force` is set, or if both sides are the same
-/// program.
+/// Returns an error if their conditions differ, unless `force` is set, or if both sides are the
+/// same program.
 fn compare_programs(a: &GatedProgram, b: &GatedProgram, force: bool) -> exit::Result<Comparison> {
     let (program_a, program_b) = (a.chosen(), b.chosen());
     let differences = compare::program_differences(program_a, program_b);

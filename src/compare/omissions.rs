@@ -90,8 +90,8 @@ impl<'a> ComparedSide<'a> {
         self.compared.iter().any(|compared| compared.id == subject.id)
     }
 
-    /// Returns the subjects that failed, by their reason: those that are compared and, if all were to
-    /// be compared, those that the other side contains as well.
+    /// Returns the subjects that failed, by their reason: those that are compared and, if all were
+    /// to be compared, those that the other side contains as well.
     fn failures(&self, other: &Self, are_all: bool) -> Vec<Failure<'a>> {
         let mut failures: Vec<Failure<'a>> = Vec::new();
         for subject in &self.report().subjects {

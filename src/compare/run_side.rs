@@ -83,7 +83,8 @@ impl RunSide {
         subjects.any(|other| other.id == subject.id || is_alike(other, subject))
     }
 
-    /// Finds the subject to compare with a subject of the other side: its namesake, or the only one.
+    /// Finds the subject to compare with a subject of the other side: its namesake, or the only
+    /// one.
     fn find_partner(&self, subject: &Subject) -> exit::Result<&Subject> {
         if let Some(partner) = self.find_namesake(subject).or_else(|| single(self.measured())) {
             return Ok(partner);

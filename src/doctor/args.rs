@@ -63,10 +63,12 @@ pub struct DoctorArgs {
 /// Arguments of a proof.
 #[derive(Debug, Args)]
 pub struct ProveArgs {
-    /// Subject to measure with --prove; repeat for several [default: os-interval and tokio-interval]
+    /// Subject to measure with --prove; repeat for several [default: os-interval and
+    /// tokio-interval]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, requires = "prove")]
     pub subject: Vec<Subjects>,
-    /// Measure a setting of yours with --prove: its name, and the command that applies it; repeat for several
+    /// Measure a setting of yours with --prove: its name, and the command that applies it; repeat
+    /// for several
     #[arg(id = "try", long = "try", value_name = "NAME=COMMAND", value_parser = NamedCommand::from_str, requires = "prove")]
     pub tries: Vec<NamedCommand>,
     /// Command that undoes the --try before it, after each of its rounds; repeat for several

@@ -218,8 +218,8 @@ impl Search {
 
     /// Plans a measurement of a ticker.
     ///
-    /// The measurement has as many ticks as fit into the ticker's share of the time, and at least as many as the
-    /// goals need. A repeated period has more rounds of them.
+    /// The measurement has as many ticks as fit into the ticker's share of the time, and at least
+    /// as many as the goals need. A repeated period has more rounds of them.
     fn scenario(
         &self,
         ticker: SearchedTicker,
@@ -480,8 +480,8 @@ impl SearchProgress {
         self.slowness = self.slowness.max(slowness).min(MAX_SLOWNESS);
     }
 
-    /// Writes the brackets of all tickers, the fitness of the machine and the warnings about excluded
-    /// rounds into the result.
+    /// Writes the brackets of all tickers, the fitness of the machine and the warnings about
+    /// excluded rounds into the result.
     fn conclude(self, found: &mut Find) {
         for (name, excluded) in text::names(found).iter().zip(&self.excluded) {
             found.warnings.extend(exclusion_warning(name, excluded));

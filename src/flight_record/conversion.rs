@@ -51,7 +51,8 @@ impl FlightRound {
     }
 }
 
-/// Converts the samples of late ticks, of which several may have the same; `None` if there are none.
+/// Converts the samples of late ticks, of which several may have the same; `None` if there are
+/// none.
 pub fn flight_samples<'a>(
     ticks: impl Iterator<Item = &'a ProfiledTick>,
 ) -> Option<Vec<FlightSample>> {

@@ -309,8 +309,8 @@ mod tests {
 
     const LIMIT_NS: i64 = 1_000_000;
 
-    /// Returns the table of a record with these ticks, given as deadline and lateness. The late tick
-    /// has the index 0.
+    /// Returns the table of a record with these ticks, given as deadline and lateness. The late
+    /// tick has the index 0.
     fn table_of(ticks: &[(i64, i64)]) -> String {
         let text = include_str!("../../tests/fixtures/flight.json");
         let mut flight: Flight = serde_json::from_str(text).unwrap();

@@ -24,8 +24,8 @@ files::model! {
         pub late: FlightTrigger,
         /// The rounds in that time, oldest first.
         pub rounds: Vec<FlightRound>,
-        /// Parts that programs lack for complete names of their functions; null if nothing is known to be
-        /// missing.
+        /// Parts that programs lack for complete names of their functions; null if nothing is known
+        /// to be missing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub hint: Option<String>,
     }
@@ -61,8 +61,8 @@ files::model! {
         pub profiled: bool,
         /// Recorded ticks that came, in order; of `monitor`, only late ticks.
         pub ticks: Vec<FlightTick>,
-        /// Switches of the threads that ran the ticks, in order, listed with the first instance of a
-        /// profiled round; null if they were not recorded.
+        /// Switches of the threads that ran the ticks, in order, listed with the first instance of
+        /// a profiled round; null if they were not recorded.
         pub switches: Option<Vec<FlightSwitch>>,
         /// Threads that were given a CPU, in order; null if that was not recorded.
         #[serde(rename = "given")]

@@ -12,7 +12,8 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     for format in BenchFormat::ALL {
         match costs.measure(format.name(), || benches::parse(format, bytes)) {
             Ok(results) => {
-                // Every benchmark has a name of its own, and values that are zero or have a logarithm.
+                // Every benchmark has a name of its own, and values that are zero or have a
+                // logarithm.
                 let values = results.iter().flat_map(|bench| &bench.numbers);
                 let mut values = values.filter_map(|number| number.value);
                 assert!(values.all(|value| value.is_finite() && value >= 0.0), "{results:?}");

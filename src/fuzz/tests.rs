@@ -25,8 +25,8 @@ use super::{Body, TARGETS, gate};
 /// Maximum CPU time of a step for an input below 1 MB. The slowest one, 257 histograms in every
 /// format, takes a sixth of it on an idle machine.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Number of runs of an input that exceeds the maximum. A hypervisor may charge the time that it took
-/// to some of them.
+/// Number of runs of an input that exceeds the maximum. A hypervisor may charge the time that it
+/// took to some of them.
 const SLOW_RUNS: usize = 3;
 /// Maximum memory of a step: a multiple of the size of the input, plus a constant.
 const BYTES_PER_BYTE: u64 = 64;

@@ -122,7 +122,8 @@ pub struct GateArgs {
     /// Name of the program to judge [default: the command]
     #[arg(long, value_name = "NAME", requires = "command", help_heading = "Two sides")]
     pub candidate_name: Option<String>,
-    /// Benchmark target of this package to build and judge, by --metric criterion or another harness
+    /// Benchmark target of this package to build and judge, by --metric criterion or another
+    /// harness
     #[arg(long, value_name = "NAME", requires = "base", conflicts_with_all = ["candidate_cmd", "a"], help_heading = "What to judge")]
     pub bench: Option<String>,
     /// Version to compare --bench with: a git revision, or the directory of another tree
@@ -134,8 +135,8 @@ pub struct GateArgs {
     /// Measure the sides of --bench also if they are the same program
     #[arg(long, requires = "bench", help_heading = "Benchmarks")]
     pub measure_equal: bool,
-    /// Benchmark that the gate may leave unjudged and still pass: a part of its name, with ^ and $ for
-    /// its ends; repeat for several
+    /// Benchmark that the gate may leave unjudged and still pass: a part of its name, with ^ and $
+    /// for its ends; repeat for several
     #[arg(long, value_name = "NAME", value_parser = parse_name_part, requires = "command", help_heading = "Benchmarks")]
     pub allow_unjudged: Vec<String>,
     /// Meter to measure in programs that have several [default: the one with the period]
@@ -152,14 +153,14 @@ pub struct GateArgs {
     /// Give a quick verdict within 15s: pass, clearly worse or look closer
     #[arg(long, conflicts_with_all = ["max_pairs", "max_time", "detect", "baseline", "limit"], help_heading = "Two sides")]
     pub screen: bool,
-    /// Time limit of one round of a command [default: 10 times its length plus 10s; 10min for a first
-    /// whole run]
+    /// Time limit of one round of a command [default: 10 times its length plus 10s; 10min for a
+    /// first whole run]
     #[arg(long, alias = "round-time-limit", value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true, requires = "command", help_heading = "Two sides")]
     pub max_round_time: Option<Duration>,
     /// Limit on a number of the summary, such as p99=200us; repeat for several
     ///
-    /// Others are jitter_spread.p99=80us, missed=0.1% and cpu_ns_per_tick=9us; missed<1e-4 limits the
-    /// rate of misses.
+    /// Others are jitter_spread.p99=80us, missed=0.1% and cpu_ns_per_tick=9us; missed<1e-4 limits
+    /// the rate of misses.
     #[arg(long, alias = "max", value_name = "PATH=VALUE", value_parser = parse_limit, help_heading = "What to judge")]
     pub limit: Vec<Limit>,
     /// Longest stall that a rate of misses must account for [default: any]
@@ -241,8 +242,8 @@ pub struct WholeRunArgs {
     /// criterion; repeat for several
     ///
     /// A run has wall, cpu, instructions, max-rss and those that it writes, such as throughput or
-    /// latency:p99. A harness has benchmarks: criterion, criterion:FILTER, divan, go, google-benchmark,
-    /// hyperfine, jmh, libtest or pytest-benchmark, or another of their numbers:
+    /// latency:p99. A harness has benchmarks: criterion, criterion:FILTER, divan, go,
+    /// google-benchmark, hyperfine, jmh, libtest or pytest-benchmark, or another of their numbers:
     /// criterion.throughput, go.allocs/op.
     #[arg(long, value_name = "METRIC", value_parser = MetricSpec::parser(), hide_possible_values = true, requires = "command", help_heading = "What to judge")]
     pub metric: Vec<MetricSpec>,
@@ -451,8 +452,8 @@ pub fn tolerated_rise(
     stricter.or(tolerance).or(change)
 }
 
-/// Checks that no number has two rises, of which one would be ignored. `option` is the flag that set
-/// them.
+/// Checks that no number has two rises, of which one would be ignored. `option` is the flag that
+/// set them.
 pub fn check_named_once(option: &str, rises: &[Tolerance]) -> exit::Result<()> {
     let is_repeated = |&n: &usize| rises[..n].iter().any(|rise| rise.name == rises[n].name);
     match (1..rises.len()).find(is_repeated).map(|n| rises[n].name.as_str()) {

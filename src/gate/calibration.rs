@@ -232,8 +232,8 @@ impl GateCalibration {
         Ok(pairs)
     }
 
-    /// Returns the number of pairs with which the gate detects a change of a number for the worse by a
-    /// share.
+    /// Returns the number of pairs with which the gate detects a change of a number for the worse
+    /// by a share.
     fn pairs_for(&self, number: &GateNumber, rise: f64, max_pairs: u64) -> exit::Result<u64> {
         let calibrated = number.calibrated.as_ref().map_err(|missing| {
             usage!("--detect: the calibration has no {missing}; nothing was judged")

@@ -298,7 +298,8 @@ fn judge_test(
         return Err(not_started.clone().into());
     }
 
-    // The look that decided gives the verdict, unless early, lost or stalled ticks could have caused it.
+    // The look that decided gives the verdict, unless early, lost or stalled ticks could have
+    // caused it.
     let decisive = looks.decisive.map(|look| pairs.arrivals.check(look));
     let (outcome, reason) = match decisive {
         Some(Look { outcome: Outcome::Inconclusive, median, tail }) => {

@@ -6,8 +6,8 @@ use files::report::{Change, Warning};
 
 /// Number of left-out pairs of a kind that are tolerated, in addition to a tenth of the others.
 ///
-/// A stall of the machine can swallow a whole round of a ticker that skips missed ticks, and a daemon
-/// can change a setting once. More than this many are no accident.
+/// A stall of the machine can swallow a whole round of a ticker that skips missed ticks, and a
+/// daemon can change a setting once. More than this many are no accident.
 const MAX_LEFT_OUT: u64 = 5;
 
 /// The pairs that are left out, whichever side caused it: this favours neither.

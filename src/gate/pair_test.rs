@@ -1,4 +1,5 @@
-//! A test by pairs of rounds, before it is measured: its sides, rules, looks, and expected duration.
+//! A test by pairs of rounds, before it is measured: its sides, rules, looks, and expected
+//! duration.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -111,8 +112,8 @@ impl PairTest {
         self.rules.looks = looks;
     }
 
-    /// Runs each program for a single tick, before anything is measured, which measures the time of its
-    /// start.
+    /// Runs each program for a single tick, before anything is measured, which measures the time of
+    /// its start.
     ///
     /// # Errors
     /// Returns an error if a program does not follow the contract.
@@ -235,8 +236,8 @@ pub fn build_scenario(
     args.single_scenario()
 }
 
-/// Builds the rules for rounds of a length, with the tolerances of the arguments and the changes that
-/// the gate must detect.
+/// Builds the rules for rounds of a length, with the tolerances of the arguments and the changes
+/// that the gate must detect.
 pub fn build_rules(
     judged: &JudgedArgs,
     changes: &[args::Tolerance],

@@ -1,5 +1,5 @@
-//! Limits on the rate of missed ticks, such as `missed<1e-4`: the check of a plan, and the comparison
-//! with a measured rate.
+//! Limits on the rate of missed ticks, such as `missed<1e-4`: the check of a plan, and the
+//! comparison with a measured rate.
 
 use std::time::Duration;
 

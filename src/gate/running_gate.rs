@@ -61,7 +61,8 @@ impl RunningGate {
         Ok(Self { stop, quiet, out, verdict, started: now() })
     }
 
-    /// Returns why the remaining questions must not start, if the gate was interrupted or has failed.
+    /// Returns why the remaining questions must not start, if the gate was interrupted or has
+    /// failed.
     pub fn stop_reason(&self) -> Option<Reason> {
         let interrupted = self.stop.load(Ordering::Relaxed).then_some(Reason::Interrupted);
         self.verdict.failure.as_ref().map(|_| Reason::NotMeasured).or(interrupted)
@@ -138,8 +139,8 @@ impl RunningGate {
         }
     }
 
-    /// Warns of a subject that ticks before its deadlines, because its percentiles are then lower than
-    /// those of a subject that is on time.
+    /// Warns of a subject that ticks before its deadlines, because its percentiles are then lower
+    /// than those of a subject that is on time.
     pub fn warn_of_early_ticks(&mut self, subject: &str, early: u64, ticks: u64) {
         if arrivals::are_many_early(early, ticks) {
             let share = format_share(early, ticks);

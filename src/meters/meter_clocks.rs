@@ -5,8 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 use engine::machine::os;
 use tickmeter::Snapshot;
 
-/// Largest distance of a meter's last tick into the future that is an error of the clocks, not a step
-/// of one of them.
+/// Largest distance of a meter's last tick into the future that is an error of the clocks, not a
+/// step of one of them.
 const MAX_CLOCK_ERROR: Duration = Duration::from_millis(2);
 
 /// Largest difference of two clocks that does not show that a program is in another time namespace.

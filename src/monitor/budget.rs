@@ -1,5 +1,5 @@
-//! The monitor's CPU budget: its own CPU time, as a share of one core, and the periods of probes and
-//! of polls that keep it. Does no I/O.
+//! The monitor's CPU budget: its own CPU time, as a share of one core, and the periods of probes
+//! and of polls that keep it. Does no I/O.
 
 use std::time::Duration;
 

@@ -42,9 +42,9 @@ impl LateRule {
         Some(Self { late_from: late_from.min()?, broken_from })
     }
 
-    /// Returns whether a tick is worth a record. If it cannot break a limit alone, it has to be later
-    /// than those of the interval that were captured, so that a loop with many late ticks costs
-    /// little.
+    /// Returns whether a tick is worth a record. If it cannot break a limit alone, it has to be
+    /// later than those of the interval that were captured, so that a loop with many late ticks
+    /// costs little.
     fn is_trigger(&self, lateness: Duration, highest: Duration) -> bool {
         let breaks_alone = self.broken_from.is_some_and(|limit| lateness > limit);
         breaks_alone || (lateness > self.late_from && lateness > highest)
@@ -144,8 +144,8 @@ impl FlightWatch {
         LateTickLog::new(rule.late_from, Arc::clone(&self.quotas))
     }
 
-    /// Adds the late ticks of a meter of another program since the last call. Without records of its
-    /// threads, they are ignored.
+    /// Adds the late ticks of a meter of another program since the last call. Without records of
+    /// its threads, they are ignored.
     pub fn add_meter(
         &mut self,
         ReadMeter { id, snapshot, .. }: &ReadMeter,
@@ -206,8 +206,8 @@ impl FlightWatch {
 
     /// Keeps the time before the worst tick since the last call, if it matters for a limit.
     ///
-    /// Two records are at least their length apart, so that they do not contain the same time. Until
-    /// then, the tick waits, unless the interval ends.
+    /// Two records are at least their length apart, so that they do not contain the same time.
+    /// Until then, the tick waits, unless the interval ends.
     #[allow(clippy::disallowed_methods, reason = "the age of late ticks")]
     pub fn capture(&mut self, interval_ends: bool) {
         let now = Instant::now();
@@ -228,7 +228,8 @@ impl FlightWatch {
         self.drop_excess();
     }
 
-    /// Drops the records of the ticks with the lowest lateness if there are too many, or too large ones.
+    /// Drops the records of the ticks with the lowest lateness if there are too many, or too large
+    /// ones.
     fn drop_excess(&mut self) {
         let mut bytes: usize = self.pending.iter().map(|pending| pending.json.len()).sum();
         while self.pending.len() > MAX_FLIGHTS || bytes > MAX_PENDING_BYTES {
@@ -275,8 +276,8 @@ impl FlightWatch {
         Some(PendingFlight { loops: loops.collect(), trigger, json })
     }
 
-    /// Ends the interval. Returns the records with a late tick of a loop that broke a limit, in order
-    /// of time.
+    /// Ends the interval. Returns the records with a late tick of a loop that broke a limit, in
+    /// order of time.
     pub fn close_interval(&mut self, breached: &[LoopId]) -> Vec<String> {
         let mut pending = std::mem::take(&mut self.pending);
         pending.retain(|pending| pending.loops.iter().any(|loop_id| breached.contains(loop_id)));

@@ -243,7 +243,8 @@ fn discard_rest(stream: &mut impl Read) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads some bytes. A read with a timeout is interrupted when the process is stopped and continued.
+/// Reads some bytes. A read with a timeout is interrupted when the process is stopped and
+/// continued.
 fn read_part(stream: &mut impl Read, part: &mut [u8]) -> io::Result<usize> {
     loop {
         match stream.read(part) {

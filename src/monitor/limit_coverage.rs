@@ -45,8 +45,8 @@ impl LimitCoverage {
         self.left_out = self.left_out.max(meters);
     }
 
-    /// Records a loop whose ticks in the interval are too few for a limit. Returns a message for the
-    /// first loop of each limit.
+    /// Records a loop whose ticks in the interval are too few for a limit. Returns a message for
+    /// the first loop of each limit.
     pub fn record_few_ticks(
         &mut self,
         limit: &Limit,

@@ -215,7 +215,8 @@ impl Runs {
     /// gate would judge the values as if they were complete.
     ///
     /// # Errors
-    /// Returns an error if a report lacks values of its source or of its plan, unless `force` is set.
+    /// Returns an error if a report lacks values of its source or of its plan, unless `force` is
+    /// set.
     pub fn check_completeness(&self, format: Format, force: bool) -> Result<()> {
         let is_read_again =
             matches!(format, Format::Bins | Format::Hgrm | Format::Hlog | Format::CyclictestJson);

@@ -303,8 +303,8 @@ impl LateCommand {
         let _ = self.sender.send(Some(late));
     }
 
-    /// Waits for the running command, which an interrupt ends. One that has ended the measurement does
-    /// not: the next one would be the second, which ends the process.
+    /// Waits for the running command, which an interrupt ends. One that has ended the measurement
+    /// does not: the next one would be the second, which ends the process.
     ///
     /// This is the end of the run: no other program is running.
     fn finish(self, was_interrupted: bool) -> CommandSummary {

@@ -1,7 +1,7 @@
 //! Reads and writes plan files.
 //!
-//! A file is read into the same type as the flags of a command line. It is written from an effective
-//! plan.
+//! A file is read into the same type as the flags of a command line. It is written from an
+//! effective plan.
 
 use std::str::FromStr;
 use std::time::Duration;

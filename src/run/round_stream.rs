@@ -50,8 +50,8 @@ enum StreamLine<'a> {
     },
 }
 
-/// Writes the lines to standard output. Stops the run if the reader closes it, or has stopped reading
-/// when an interrupt comes.
+/// Writes the lines to standard output. Stops the run if the reader closes it, or has stopped
+/// reading when an interrupt comes.
 pub struct RoundStream {
     stop: Arc<AtomicBool>,
     error: Option<io::Error>,

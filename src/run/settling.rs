@@ -1,9 +1,10 @@
 //! When a run without a given length may end: its answer is settled.
 //!
 //! After each round the competing subjects of a period and a load are ordered by their p50. The run
-//! ends when every two neighbours either differ clearly or by less than [`MAX_RATIO`], and every p50
-//! is known that well. "Clearly" is a 95 % interval of Wilcoxon's signed-rank test over the rounds,
-//! which ran in pairs. Controls are not waited for: they show the machine and are not ranked.
+//! ends when every two neighbours either differ clearly or by less than [`MAX_RATIO`], and every
+//! p50 is known that well. "Clearly" is a 95 % interval of Wilcoxon's signed-rank test over the
+//! rounds, which ran in pairs. Controls are not waited for: they show the machine and are not
+//! ranked.
 //!
 //! The rule looks at orders and widths, not at values, so that it favours neither high nor low
 //! percentiles.
@@ -23,8 +24,8 @@ use render::report::tradeoff::MAX_MISSED_SHARE;
 /// Rounds before the first look. With fewer, the report has no intervals, and its answer is that
 /// nothing can be judged.
 pub const MIN_ROUNDS: u64 = bootstrap::MIN_ROUNDS as u64;
-/// Two subjects whose p50 differ by less than this factor have no order, and a p50 is known if it may
-/// be wrong by no more.
+/// Two subjects whose p50 differ by less than this factor have no order, and a p50 is known if it
+/// may be wrong by no more.
 const MAX_RATIO: f64 = 1.25;
 
 /// The rounds of a run so far.
@@ -110,9 +111,9 @@ impl Settling {
         }
     }
 
-    /// Returns the answer after the last complete round as a sentence, if one question is asked: which
-    /// of several subjects is the least late at one period? Like a report, it ranks only subjects
-    /// that keep up, and none if the machine itself was late.
+    /// Returns the answer after the last complete round as a sentence, if one question is asked:
+    /// which of several subjects is the least late at one period? Like a report, it ranks only
+    /// subjects that keep up, and none if the machine itself was late.
     pub fn answer(&self) -> Option<&str> {
         self.answer.as_deref()
     }

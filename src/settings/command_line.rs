@@ -80,8 +80,8 @@ impl<'a> CommandLine<'a> {
         true
     }
 
-    /// Replaces `--json` by `--format=json` if the parser does not know it, and the command has that
-    /// format.
+    /// Replaces `--json` by `--format=json` if the parser does not know it, and the command has
+    /// that format.
     fn expand_json(&mut self, error: &clap::Error) -> bool {
         let index = self.words.iter().position(|word| word == "--json");
         match index.filter(|_| self.unknown_format(error).as_deref() == Some("json")) {
@@ -126,8 +126,8 @@ impl<'a> CommandLine<'a> {
         error
     }
 
-    /// Adds a tip to the error about a program at a place where the selected command does not expect
-    /// one.
+    /// Adds a tip to the error about a program at a place where the selected command does not
+    /// expect one.
     fn with_program_tip(&self, mut error: clap::Error) -> clap::Error {
         let flag_or_word = context_text(&error, ContextKind::InvalidArg);
         let is_program = match error.kind() {

@@ -22,8 +22,8 @@ const FILE_VARIABLE: &str = "OSJITTER_CONFIG";
 /// The nearest one is ignored, with a warning, if another user controls it.
 ///
 /// # Errors
-/// Returns an error if a named file does not exist, if the file cannot be opened, or if the nearest one
-/// is no regular file.
+/// Returns an error if a named file does not exist, if the file cannot be opened, or if the nearest
+/// one is no regular file.
 pub fn find(matches: &ArgMatches) -> exit::Result<Option<OpenFile>> {
     if matches.get_flag("no_config") {
         return Ok(None);

@@ -134,8 +134,8 @@ fn select_settings(
     Ok(inherited)
 }
 
-/// Returns the reason why a setting is not used: the command line contains or excludes it, or a plan
-/// defines its key.
+/// Returns the reason why a setting is not used: the command line contains or excludes it, or a
+/// plan defines its key.
 fn ignore_reason(
     setting: &Setting,
     command: &Command,

@@ -18,8 +18,8 @@ impl OpenFile {
         Ok(Self { path, opened })
     }
 
-    /// Opens a file that the user has not named. Only a regular file has settings: a pipe may have no
-    /// writer.
+    /// Opens a file that the user has not named. Only a regular file has settings: a pipe may have
+    /// no writer.
     pub fn open_regular(path: PathBuf) -> exit::Result<Self> {
         let opened = std::fs::canonicalize(&path).and_then(|target| os::open_regular(&target));
         let opened = opened.map_err(|e| match exit::Error::unreadable(&path, &e) {

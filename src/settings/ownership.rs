@@ -59,8 +59,8 @@ fn find_reason(file: &OpenFile, trusted: &[u32]) -> Option<String> {
     Some(format!("other users can {problem} (chmod go-w {} prevents that)", paths.join(" ")))
 }
 
-/// Returns whether users other than the owner can write. Many systems give each user a private group
-/// of the same id and let it write, which is no risk.
+/// Returns whether users other than the owner can write. Many systems give each user a private
+/// group of the same id and let it write, which is no risk.
 fn is_shared(object: &Metadata) -> bool {
     let has_private_group = object.gid() == object.uid();
     let mode = object.mode();

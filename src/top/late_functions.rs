@@ -39,8 +39,8 @@ impl LateFunctions {
         is_sampling.then_some(Self { hindsight, seen: BTreeMap::new() })
     }
 
-    /// Returns the functions of the last late ticks since the previous poll, and samples the programs
-    /// of these meters from now on.
+    /// Returns the functions of the last late ticks since the previous poll, and samples the
+    /// programs of these meters from now on.
     pub fn record_poll(&mut self, meters: &[ReadMeter]) -> Vec<(FileId, LateFunction)> {
         let mut found = Vec::new();
         let clocks = MeterClocks::read();
@@ -56,7 +56,8 @@ impl LateFunctions {
         found
     }
 
-    /// Returns the function of the last late tick after the one with the number `seen` that has one.
+    /// Returns the function of the last late tick after the one with the number `seen` that has
+    /// one.
     fn find(&self, snapshot: &Snapshot, clocks: &MeterClocks, seen: u64) -> Option<LateFunction> {
         let ticks = late_ticks(snapshot, clocks, seen, MAX_AGE);
         let origin = ticks.last()?.wake;

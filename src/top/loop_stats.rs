@@ -15,7 +15,8 @@ use crate::top::late_functions::LateFunction;
 
 /// Maximum number of polls to keep: those of the longest window.
 const MAX_POLLS: usize = 60;
-/// Maximum time by which the polls of a window are shorter than it. They are a second apart or more.
+/// Maximum time by which the polls of a window are shorter than it. They are a second apart or
+/// more.
 const MAX_SHORTFALL: Duration = Duration::from_millis(500);
 /// Maximum time by which the polls of a window are longer than it.
 const MAX_EXCESS: Duration = Duration::from_millis(900);
@@ -123,8 +124,8 @@ impl WindowStats {
 /// Statistics between two successive polls of a loop.
 #[derive(Clone, Debug)]
 struct PollStats {
-    /// Time from one poll to the other: about a second, unless this program was stopped or the meter
-    /// could not be read.
+    /// Time from one poll to the other: about a second, unless this program was stopped or the
+    /// meter could not be read.
     length: Duration,
     stats: WindowStats,
 }
@@ -229,8 +230,8 @@ impl Loops {
         self.order.iter().filter_map(|id| self.by_file.get(id))
     }
 
-    /// Records a poll of all meters, at a time since the start of this program. A loop that is missing
-    /// from it has ended; one that could not be read stays as it was.
+    /// Records a poll of all meters, at a time since the start of this program. A loop that is
+    /// missing from it has ended; one that could not be read stays as it was.
     pub fn record_poll(&mut self, poll: MeterPoll, at: Duration) {
         let mut previous = std::mem::take(&mut self.by_file);
         for id in poll.unread {

@@ -112,8 +112,8 @@ impl Poller {
     }
 }
 
-/// Describes the meters that are not shown, starting with those beyond the maximum, of which no file
-/// is named.
+/// Describes the meters that are not shown, starting with those beyond the maximum, of which no
+/// file is named.
 fn describe_gaps(faults: &[String], beyond_maximum: usize) -> Vec<String> {
     let mut gaps = Vec::new();
     if beyond_maximum > 0 {

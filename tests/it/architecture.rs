@@ -1,8 +1,8 @@
 //! Checks the rules of ARCHITECTURE.md that the compiler does not check: commands do not import
 //! each other, and there are no import cycles.
 //!
-//! Imports are found by a text search for paths that begin with `crate` or `super`. It requires code
-//! formatted by rustfmt.
+//! Imports are found by a text search for paths that begin with `crate` or `super`. It requires
+//! code formatted by rustfmt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::osjitter::{Osjitter, Ran};
+use crate::osjitter::{Osjitter, Ran, one_line};
 
 const ROUNDS: usize = 30;
 const TICKS: usize = 250;
@@ -140,7 +140,7 @@ fn words(text: &str) -> String {
             _ => {}
         }
     }
-    words.split_whitespace().collect::<Vec<_>>().join(" ").replace('\\', "")
+    one_line(&words).replace('\\', "")
 }
 
 /// Phrases that name a better subject, or by how much it is better.

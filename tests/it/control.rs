@@ -1,10 +1,10 @@
 //! Tests that texts from files and programs cannot control the terminal that shows them.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
+use crate::fixtures::{fixture, fixture_text};
 use crate::osjitter::{Osjitter, Ran};
+use crate::workspace::root;
 
 /// Characters that control a terminal: two escape characters, a bell, and a change of the writing
 /// direction.
@@ -18,10 +18,6 @@ fn evil_text(n: usize) -> String {
     format!("evil{n}{CONTROL_CHARACTERS}\r")
 }
 
-fn root(file: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
-}
-
 /// Formats a file of osjitter, whose schema comes first.
 fn text(mut json: Value) -> String {
     let schema = json.as_object_mut().and_then(|json| json.remove("schema"));
@@ -30,7 +26,7 @@ fn text(mut json: Value) -> String {
 }
 
 fn read(file: &str) -> Value {
-    serde_json::from_str(&std::fs::read_to_string(root(file)).unwrap()).unwrap()
+    serde_json::from_str(&std::fs::read_to_string(root().join(file)).unwrap()).unwrap()
 }
 
 /// Replaces the text at each of these places by an evil text, and all equal texts with it.
@@ -394,13 +390,12 @@ fn history_output_is_safe() {
 #[test]
 fn imported_file_output_is_safe() {
     let home = Home::new();
-    let fixture = |name: &str| std::fs::read_to_string(root("tests/fixtures").join(name)).unwrap();
     for (name, places) in [
         ("cyclictest.json", &["/rt_test_version:", "/sysinfo/release"][..]),
         ("oslat.json", &["/rt_test_version:", "/sysinfo/release"]),
         ("jitterdebugger.json", &["/sysinfo/release"]),
     ] {
-        let mut json: Value = serde_json::from_str(&fixture(name)).unwrap();
+        let mut json: Value = serde_json::from_str(&fixture_text(name)).unwrap();
         if let Some(Value::String(command)) = json.get_mut("cmdline:") {
             command.push_str(&evil_text(9));
         }
@@ -416,7 +411,7 @@ fn imported_file_output_is_safe() {
             format!("# Duration:   0 00:00:12 {}", line(0)),
         ),
     ] {
-        let whole = fixture(name);
+        let whole = fixture_text(name);
         let spoilt = whole.replacen(from, &to, 1);
         assert_ne!(spoilt, whole, "{name}");
         let file = home.write(name, spoilt);
@@ -435,10 +430,10 @@ fn imported_file_output_is_safe() {
 fn bins_output_is_safe() {
     let home = Home::new();
     let file = home.path("logs.bins.csv");
-    let fixture = root("tests/fixtures/report.json");
+    let report = fixture("report.json");
     let made = [
         "report",
-        fixture.to_str().unwrap(),
+        report.to_str().unwrap(),
         "--format",
         "bins",
         "--host",

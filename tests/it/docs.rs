@@ -78,7 +78,8 @@ fn book_contains_what_its_pages_show() {
             pictures += 1;
             outside.extend(target.contains("://").then(|| format!("{}: {target}", page.display())));
         }
-        // A page of the book, or a file in its directory, must not be linked through its repository.
+        // A page of the book, or a file in its directory, must not be linked through its
+        // repository.
         let leaves = |link: &str| {
             link.contains("../") || (link.starts_with(repository) && link.contains("/docs/src/"))
         };
@@ -148,20 +149,16 @@ fn questions_name_existing_commands_and_pages() {
     let questions = items(&page);
     assert!(questions.len() >= 10, "{}", questions.len());
     for (number, question) in (1..).zip(&questions) {
-        assert!(
-            question.starts_with(&format!("{number}. **")) && question.contains("?**"),
-            "{question}"
-        );
+        assert!(question.starts_with(&format!("{number}. **")), "{question}");
+        assert!(question.contains("?**"), "{question}");
         let commands: Vec<&str> = question
             .split('`')
             .skip(1)
             .step_by(2)
             .filter_map(|code| code.strip_prefix("osjitter "))
             .collect();
-        assert!(
-            !commands.is_empty() && !links(question).is_empty(),
-            "no command, or no page: {question}"
-        );
+        assert!(!commands.is_empty(), "no command, or no page: {question}");
+        assert!(!links(question).is_empty(), "no command, or no page: {question}");
         for command in commands {
             let words: Vec<&str> = command.split(' ').collect();
             let says = help(&words[..1]);

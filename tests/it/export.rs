@@ -6,6 +6,7 @@ use files::file::File as _;
 use files::report::{Report, Status};
 use serde_json::Value;
 
+use crate::fixtures::recorded_report;
 use crate::osjitter::{Osjitter, Ran};
 
 const SUBJECTS: usize = 2;
@@ -38,8 +39,7 @@ fn sorted_lateness(report: &Value, subject: usize) -> Vec<i64> {
 #[test]
 fn omissions_are_named_without_words() {
     let home = tempfile::tempdir().unwrap();
-    let text = std::fs::read_to_string("tests/fixtures/report.json").unwrap();
-    let mut report = Report::from_json(&text).unwrap();
+    let mut report = recorded_report();
     let show = |report: &Report, format: &str| {
         let file = home.path().join("report.json");
         std::fs::write(&file, report.to_json()).unwrap();
@@ -79,7 +79,7 @@ fn omissions_are_named_without_words() {
 #[test]
 fn formats_agree_with_the_report() {
     let run = measure();
-    let report: Value = serde_json::from_str(&run.file("report.json")).unwrap();
+    let report = run.json("report.json");
     let first = &report["subjects"][0];
     let id = first["id"].as_str().unwrap();
     let p50 = &first["summary"]["lateness_ns"]["p50"];
@@ -189,5 +189,5 @@ fn hdr_formats_contain_every_tick() {
     let last = distribution.lines().rfind(|l| !l.starts_with('#')).unwrap();
     let columns: Vec<&str> = last.split_whitespace().collect();
     assert_eq!(columns[1..], ["1.000000000000", &TICKS.to_string()]);
-    assert!(report(&run, &["hgrm"]).exits(2).stderr.contains("--subject"));
+    report(&run, &["hgrm"]).refuses("--subject");
 }

@@ -5,42 +5,36 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
-/// Address space of a child in KiB: several times its normal need, and a fraction of what the input
-/// demands.
-const ADDRESS_SPACE_KIB: u64 = 700 << 10;
+use crate::fixtures::fixture;
+use crate::osjitter::{Osjitter, Ran};
 
-pub fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+/// Runs the command line with an address space of 700 MiB: several times its normal need, and a
+/// fraction of what the input demands. Not every system has this limit.
+const LIMITED: &str = r#"ulimit -v 716800 2>/dev/null; exec "$0" "$@""#;
+
+/// Returns `osjitter report` with limited memory.
+fn report(file: &Path) -> Osjitter {
+    Osjitter::new([Path::new("report"), file]).in_shell(LIMITED)
 }
 
-/// Runs `osjitter report FILE …` under limits of the shell.
-pub fn report_with_limits(limits: &str, file: &Path, more: &[&OsStr]) -> Output {
-    Command::new("sh")
-        .arg("-c")
-        .arg(format!("{limits}; exec \"$0\" report \"$@\""))
-        .arg(env!("CARGO_BIN_EXE_osjitter"))
-        .arg(file)
-        .args(more)
-        .output()
-        .expect("a shell")
+/// Returns a command line with limited CPU time and memory.
+fn bounded<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Osjitter {
+    Osjitter::new(args).in_shell(&format!("ulimit -t 20; {LIMITED}"))
 }
 
-pub fn report(file: &Path, more: &[&OsStr]) -> Output {
-    // Not every system has this limit.
-    report_with_limits(&format!("ulimit -v {ADDRESS_SPACE_KIB} 2>/dev/null"), file, more)
-}
-
-fn assert_rejected(file: &Path, says: &[&str]) {
-    let output = report(file, &[]);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{says:?}: {stderr}");
+/// Checks that a command is refused with one sentence that contains these words.
+#[track_caller]
+fn assert_refused(mut ran: Ran, says: &[&str]) {
     for word in says {
-        assert!(stderr.contains(word), "{word:?} in: {stderr}");
+        ran = ran.refuses(word);
     }
-    assert_eq!(stderr.lines().count(), 1, "one sentence: {stderr}");
-    assert!(output.stdout.is_empty());
+    assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+}
+
+#[track_caller]
+fn assert_rejected(file: &Path, says: &[&str]) {
+    assert_refused(report(file).run(), says);
 }
 
 pub fn write_file(home: &Path, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
@@ -113,11 +107,7 @@ fn malformed_files_are_rejected_with_location() {
     let home = tempfile::tempdir().unwrap();
     let whole = report_json(&round_json("[1,2,3,4,5,6,7,8,9]"));
     let good = write_file(home.path(), "good.json", &whole);
-    assert!(
-        report(&good, &[]).status.success(),
-        "{}",
-        String::from_utf8_lossy(&report(&good, &[]).stderr)
-    );
+    let shown = report(&good).run().exits(0).stdout;
     let newer = whole.replacen("report/1", "report/2", 1);
     let unknown = whole.replacen("\"partial\"", "\"new_in_2\":1,\"partial\"", 1);
     let cases: [(&str, &[u8], &[&str]); 12] = [
@@ -151,13 +141,10 @@ fn malformed_files_are_rejected_with_location() {
     std::fs::write(home.path().join("report.json"), newer).unwrap();
     assert_rejected(home.path(), &["report.json: ", "newer osjitter"]);
     std::fs::copy(&good, home.path().join("report.json")).unwrap();
-    assert_eq!(
-        report(home.path(), &[]).stdout,
-        report(&good, &[]).stdout,
-        "a directory means the report in it"
-    );
+    assert_eq!(report(home.path()).run().stdout, shown, "a directory means the report in it");
+    // A byte order mark is no reason to refuse.
     let marked = write_file(home.path(), "marked.json", format!("\u{feff}{whole}"));
-    assert!(report(&marked, &[]).status.success(), "a byte order mark is no reason to refuse");
+    report(&marked).run().exits(0);
 }
 
 #[test]
@@ -174,13 +161,7 @@ fn excessive_memory_demands_are_rejected() {
     assert_rejected(Path::new("/dev/zero"), &["/dev/zero: "]);
 
     // Plans have the same limit.
-    let plan = Command::new("sh")
-        .arg("-c")
-        .arg(format!("ulimit -v {ADDRESS_SPACE_KIB} 2>/dev/null; exec \"$0\" run --plan /dev/zero"))
-        .arg(env!("CARGO_BIN_EXE_osjitter"))
-        .output()
-        .unwrap();
-    assert_eq!(plan.status.code(), Some(2), "{}", String::from_utf8_lossy(&plan.stderr));
+    Osjitter::new(["run", "--plan", "/dev/zero"]).in_shell(LIMITED).run().exits(2);
 
     // Four million ticks in a file of eight megabytes, more than the round claims. The error is
     // found after reading them.
@@ -242,16 +223,7 @@ fn large_counts_need_no_extra_memory() {
     for format in ["table", "html", "svg", "csv", "hgrm", "hlog", "cyclictest-json", "openmetrics"]
     {
         let out = home.path().join(format);
-        let output = report(
-            &file,
-            &["--format", format, "--out"]
-                .map(OsStr::new)
-                .iter()
-                .copied()
-                .chain([out.as_os_str()])
-                .collect::<Vec<_>>(),
-        );
-        assert!(output.status.success(), "{format}: {}", String::from_utf8_lossy(&output.stderr));
+        report(&file).args(["--format", format, "--out"]).args([&out]).run().exits(0);
     }
     assert!(std::fs::read_to_string(home.path().join("hgrm")).unwrap().contains(&many.to_string()));
 }
@@ -265,11 +237,7 @@ fn any_file_name_is_accepted() {
         let file = home.path().join(OsStr::from_bytes(name));
         std::fs::copy(fixture("cyclictest.json"), &file).unwrap();
         let out = home.path().join(OsStr::from_bytes(&[name, b".csv"].concat()));
-        let output = report(
-            &file,
-            &[OsStr::new("--format"), OsStr::new("csv"), OsStr::new("--out"), out.as_os_str()],
-        );
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        report(&file).args(["--format", "csv", "--out"]).args([&out]).run().exits(0);
         assert_eq!(std::fs::read_to_string(&out).unwrap().lines().count(), 3);
     }
 }
@@ -287,17 +255,6 @@ fn log_text(values: u64, unit_ns: u64) -> String {
     format!("0.0,1.0,1.0,{}\n", base64::prelude::BASE64_STANDARD.encode(bytes))
 }
 
-/// Runs `osjitter ARGS` with limited CPU time and address space.
-fn run_bounded(args: &[&OsStr]) -> Output {
-    Command::new("sh")
-        .arg("-c")
-        .arg(format!("ulimit -t 20; ulimit -v {ADDRESS_SPACE_KIB} 2>/dev/null; exec \"$0\" \"$@\""))
-        .arg(env!("CARGO_BIN_EXE_osjitter"))
-        .args(args)
-        .output()
-        .expect("a shell")
-}
-
 #[test]
 fn pictures_of_huge_counts_terminate() {
     let home = tempfile::tempdir().unwrap();
@@ -308,15 +265,10 @@ fn pictures_of_huge_counts_terminate() {
         format!("#[StartTime: 5.000 (another)]\n{}", log_text(1 << 53, 1_100)),
     );
     let out = home.path().join("out");
-    let compared = ["compare", "--force", "--format", "svg", "--out"].map(OsStr::new);
-    let args = [&compared[..], &[out.as_os_str(), a.as_os_str(), b.as_os_str()]].concat();
-    let output = run_bounded(&args);
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let compared = || bounded(["compare", "--force"]).args([&a, &b]);
+    compared().args(["--format", "svg", "--out"]).args([&out]).run().exits(0);
     // A comparison file with values that no comparison writes.
-    let json = ["--format", "json"].map(OsStr::new);
-    let comparison =
-        run_bounded(&[&compared[..2], &json, &[a.as_os_str(), b.as_os_str()]].concat());
-    let text = String::from_utf8(comparison.stdout).unwrap();
+    let text = compared().args(["--format", "json"]).run().stdout;
     let mut comparison: serde_json::Value = serde_json::from_str(&text).unwrap();
     let points = comparison["subjects"][0]["quantiles"]["points"].as_array_mut().unwrap();
     for (point, (quantile, ratio)) in
@@ -326,11 +278,8 @@ fn pictures_of_huge_counts_terminate() {
         point["ratio"] = ratio.into();
     }
     let file = write_file(home.path(), "comparison.json", comparison.to_string());
-    let report = ["report", "--format", "svg", "--out"].map(OsStr::new);
-    let output = run_bounded(
-        &[&report[..], &[home.path().join("again").as_os_str(), file.as_os_str()]].concat(),
-    );
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let again = home.path().join("again");
+    bounded(["report", "--format", "svg", "--out"]).args([&again, &file]).run().exits(0);
 }
 
 #[test]
@@ -342,9 +291,7 @@ fn texts_are_read_in_linear_time() {
         ("prints", "@usecs:\n[1]          7 |@@@@|\n\n".repeat(4_000)),
     ] {
         let file = write_file(home.path(), name, text);
-        let json = ["report", "--format", "json"].map(OsStr::new);
-        let output = run_bounded(&[&json[..], &[file.as_os_str()]].concat());
-        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        bounded(["report", "--format", "json"]).args([file]).run().exits(0);
     }
 }
 
@@ -353,24 +300,20 @@ fn oversized_plans_are_rejected() {
     let home = tempfile::tempdir().unwrap();
     let run = |text: &str| {
         let file = write_file(home.path(), "plan.toml", text);
-        run_bounded(&["run".as_ref(), "--print-plan".as_ref(), "--plan".as_ref(), file.as_os_str()])
+        bounded(["run", "--print-plan", "--plan"]).args([file]).run()
     };
     let periods = |n: u64| {
         let periods: Vec<String> = (0..n).map(|i| format!("\"{}ns\"", 1_000 + i)).collect();
         format!("[defaults]\nsubject = \"spin\"\nperiod = [{}]\n", periods.join(","))
     };
-    assert_eq!(run(&periods(8_192)).status.code(), Some(0));
+    run(&periods(8_192)).exits(0);
     for (text, says) in [
         (periods(8_193), "8193 scenarios; a plan has at most 8192"),
         (format!("# {}", "x".repeat(2 << 20)), "2049 KiB of TOML; a plan has at most 1024 KiB"),
         (format!("schema = \"{}\"", "x".repeat(900 << 10)), "characters) ..."),
     ] {
-        let output = run(&text);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.code() == Some(2) && stderr.contains(says) && stderr.len() < 3_000,
-            "{says}: {stderr}"
-        );
+        let stderr = run(&text).exits(2).stderr;
+        assert!(stderr.contains(says) && stderr.len() < 3_000, "{says}: {stderr}");
     }
 }
 
@@ -378,11 +321,8 @@ fn oversized_plans_are_rejected() {
 fn hostile_settings_are_rejected() {
     let home = tempfile::tempdir().unwrap();
     let assert_rejected = |file: &Path| {
-        let run = ["run", "--print-plan", "--config"].map(OsStr::new);
-        let output = run_bounded(&[&run[..], &[file.as_os_str()]].concat());
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{}: {stderr}", file.display());
-        assert!(stderr.len() < 3_000 && output.stdout.is_empty(), "{}", file.display());
+        let ran = bounded(["run", "--print-plan", "--config"]).args([file]).run().exits(2);
+        assert!(ran.stderr.len() < 3_000 && ran.stdout.is_empty(), "{}", file.display());
     };
     for (name, bytes) in [
         ("binary.toml", vec![0xff; 4_096]),
@@ -417,10 +357,7 @@ fn hostile_bins_are_rejected() {
         ("wide.bins.csv", HEADING.to_owned() + &"a,".repeat(1_000_000) + "\n"),
         ("quote.bins.csv", format!("{HEADING}\"{}", "x".repeat(1 << 20))),
     ] {
-        let output = report(&write_file(home.path(), name, text), &[]);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{name}: {stderr}");
-        assert!(stderr.contains(name) && stderr.lines().count() == 1, "{stderr}");
+        assert_rejected(&write_file(home.path(), name, text), &[name]);
     }
 }
 
@@ -430,21 +367,17 @@ fn contradictory_report_is_not_a_plan() {
     let home = tempfile::tempdir().unwrap();
     for (report, says) in contradictions() {
         let file = write_file(home.path(), "report.json", report);
-        let output = run_bounded(&["run".as_ref(), "--plan".as_ref(), file.as_os_str()]);
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let ran = bounded(["run", "--plan"]).args([&file]).run();
         let message = format!("error: {}: not a valid osjitter.report/1: {says}", file.display());
-        assert!(
-            output.status.code() == Some(2) && stderr.starts_with(&message),
-            "{message}: {stderr}"
-        );
-        assert_eq!((stderr.lines().count(), output.stdout.len()), (1, 0), "{stderr}");
+        assert!(ran.stderr.starts_with(&message), "{message}: {}", ran.stderr);
+        assert_refused(ran, &[says]);
     }
 }
 
 #[test]
 fn sums_beyond_u64_are_handled() {
     let home = tempfile::tempdir().unwrap();
-    let report = |phase: u64| {
+    let report_at = |phase: u64| {
         let summary = report_json("")
             .split_once("\"summary\":")
             .unwrap()
@@ -472,16 +405,10 @@ fn sums_beyond_u64_are_handled() {
         // The longest run with the shortest period.
         report.replace("\"period_ns\":1000000", "\"period_ns\":1")
     };
-    let files = [1, 2].map(|n| write_file(home.path(), &format!("{n}.json"), report(n)));
-    let shown = run_bounded(&["report".as_ref(), files[0].as_os_str()]);
-    assert_eq!(shown.status.code(), Some(0), "{}", String::from_utf8_lossy(&shown.stderr));
+    let files = [1, 2].map(|n| write_file(home.path(), &format!("{n}.json"), report_at(n)));
+    bounded(["report"]).args(&files[..1]).run().exits(0);
     // The merged report would be too large to read.
-    let merged = run_bounded(&["merge".as_ref(), files[0].as_os_str(), files[1].as_os_str()]);
-    let says = String::from_utf8_lossy(&merged.stderr);
-    assert!(
-        merged.status.code() == Some(2) && says.contains("more than a report can hold"),
-        "{says}"
-    );
+    bounded(["merge"]).args(&files).run().refuses("more than a report can hold");
 }
 
 #[test]
@@ -504,10 +431,8 @@ fn messages_contain_no_control_characters() {
         (&["run", "--config"], "value.toml", "[run]\nperiod = \"\\u001b[2J\\n::error::x\"\n"),
     ] {
         let file = write_file(home.path(), file, text);
-        let args: Vec<&OsStr> = command.iter().map(OsStr::new).chain([file.as_os_str()]).collect();
-        let output = run_bounded(&args);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
+        let stderr = bounded(command).args([file]).run().exits(2).stderr;
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
         assert!(!stderr.trim_end().contains(char::is_control), "{stderr:?}");
     }
 }
@@ -518,18 +443,13 @@ fn pictures_escape_names() {
     let text = report_json(&round_json("[1,2,3,4,5,6,7,8,9]"))
         .replace("spin@1ms", "\\u001b\\u0001<x>\\uffff&");
     let out = home.path().join("out");
-    let output = report(
-        &write_file(home.path(), "control.json", text),
-        &["--format".as_ref(), "svg".as_ref(), "--out".as_ref(), out.as_os_str()],
-    );
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let file = write_file(home.path(), "control.json", text);
+    report(&file).args(["--format", "svg", "--out"]).args([&out]).run().exits(0);
     let mut pictures = 0;
     for entry in std::fs::read_dir(&out).unwrap() {
         let svg = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-        assert!(
-            !svg.contains(|c: char| c.is_control() && c != '\n' || c == '\u{ffff}')
-                && !svg.contains("<x>")
-        );
+        assert!(!svg.contains(|c: char| c.is_control() && c != '\n' || c == '\u{ffff}'));
+        assert!(!svg.contains("<x>"));
         pictures += 1;
     }
     assert!(pictures > 1);

@@ -1,10 +1,11 @@
 //! Tests the import of files of other tools. The fixtures are made with the tools themselves by
 //! `scripts/studies/import-fixtures.sh`; expected values are computed here from their raw numbers.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
+use crate::fixtures::{fixture, fixture_text};
 use crate::osjitter::Osjitter;
 use crate::schema;
 
@@ -12,10 +13,6 @@ const FIXTURES: [&str; 7] = [
     "cyclictest.json", "cyclictest-ns.json", "cyclictest-no-bins.json", "oslat.json",
     "jitterdebugger.json", "python.hlog", "rtla-timerlat.txt",
 ];
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
-}
 
 fn report_output(file: &Path, more: &[&str]) -> String {
     Osjitter::new([Path::new("report"), file]).args(more).run().exits(0).stdout
@@ -26,7 +23,7 @@ fn imported(name: &str) -> Value {
 }
 
 fn raw(name: &str) -> Value {
-    serde_json::from_str(&std::fs::read_to_string(fixture(name)).unwrap()).unwrap()
+    serde_json::from_str(&fixture_text(name)).unwrap()
 }
 
 fn codes(report: &Value) -> Vec<String> {
@@ -212,7 +209,7 @@ fn interval_log_survives_a_round_trip() {
     let run = Osjitter::new(args).out("").run().exits(0);
     let log = run.path("run.hlog");
     report_output(run.directory(), &["--format", "hlog", "--out", log.to_str().unwrap()]);
-    let before: Value = serde_json::from_str(&run.file("report.json")).unwrap();
+    let before = run.json("report.json");
     let after: Value = serde_json::from_str(&report_output(&log, &["--format", "json"])).unwrap();
     for old in before["subjects"].as_array().unwrap() {
         let new = after["subjects"]
@@ -296,8 +293,7 @@ fn exports_name_assumptions() {
 #[test]
 fn imports_without_samples_cannot_merge() {
     let file = fixture("cyclictest.json");
-    let refused = Osjitter::new([Path::new("merge"), &file, &file]).run().exits(2);
-    assert!(refused.stderr.contains("no samples"), "{}", refused.stderr);
+    Osjitter::new([Path::new("merge"), &file, &file]).run().refuses("no samples");
 }
 
 #[test]

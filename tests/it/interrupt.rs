@@ -1,11 +1,10 @@
 //! Tests of interrupts: `osjitter run` ends in any wait, and keeps its results.
 #![cfg(unix)]
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 #[cfg(target_os = "linux")]
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use files::file::File as _;
@@ -13,15 +12,10 @@ use files::report::{Report, Status};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::osjitter::{
-    Osjitter, Ran, Running, has_program, heed_signals, interrupt_while_measuring, send_signal,
-};
+use crate::osjitter::{Osjitter, Ran, Running, interrupt_while_measuring};
 #[cfg(target_os = "linux")]
-use crate::osjitter::{poll_until, stat_fields};
-
-fn report(ran: &Ran) -> Report {
-    Report::from_json(&ran.file("report.json")).unwrap()
-}
+use crate::process_control::{poll_until, send_signal, stat_fields};
+use crate::test_programs::has_program;
 
 #[test]
 fn interrupted_run_keeps_results() {
@@ -29,10 +23,10 @@ fn interrupted_run_keeps_results() {
         Osjitter::new(["run", "--subject", "nanosleep", "--period", "1ms", "--duration", "10m"])
             .out("")
     };
-    let has_measured = |ran: &Ran| report(ran).subjects[0].summary.is_some();
+    let has_measured = |ran: &Ran| ran.report().subjects[0].summary.is_some();
     let ran =
         interrupt_while_measuring(run, "1 subject × 600000 ticks: about", has_measured).exits(4);
-    let report = report(&ran);
+    let report = ran.report();
     assert!(report.partial);
     let subject = &report.subjects[0];
     assert_eq!(subject.status, Status::Partial);
@@ -112,16 +106,22 @@ fn interrupt_pipeline(pause_ms: u64) -> bool {
     kept.subjects[0].summary.is_some()
 }
 
+/// Checks that a run keeps its results that is started by a shell script and gets a signal.
+#[track_caller]
+fn assert_results_are_kept(script: &str, signal: Signal) {
+    let run = Osjitter::new(["run", "--subject", "nanosleep", "--period", "1ms"]);
+    let mut running = run.args(["--duration", "10m"]).out("").in_shell(script).start();
+    running.says("600000 ticks: about");
+    running.signal(signal);
+    let ran = running.ends().exits(4);
+    assert!(ran.report().partial, "{signal:?}");
+}
+
 /// Signals of limits and timers would end the process by default, and leave everything as it is.
 #[test]
 fn unusual_signals_keep_results() {
     for signal in [Signal::XCPU, Signal::ALARM, Signal::USR1, Signal::USR2] {
-        let run = Osjitter::new(["run", "--subject", "nanosleep", "--period", "1ms"]);
-        let mut running = run.args(["--duration", "10m"]).out("").start();
-        running.says("600000 ticks: about");
-        running.signal(signal);
-        let ran = running.ends().exits(4);
-        assert!(report(&ran).partial, "{signal:?}");
+        assert_results_are_kept(r#"exec "$0" "$@""#, signal);
     }
 }
 
@@ -130,35 +130,20 @@ fn blocked_signals_keep_results() {
     if !has_program("env", "--block-signal=TERM") {
         return;
     }
-    heed_signals();
+    let script = r#"exec env --block-signal=INT,TERM,HUP "$0" "$@""#;
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-        let out = tempfile::tempdir().unwrap();
-        let mut child = Command::new("env")
-            .args(["--block-signal=INT,TERM,HUP", env!("CARGO_BIN_EXE_osjitter"), "run"])
-            .args(["--subject", "nanosleep", "--period", "1ms", "--duration", "10m", "--out"])
-            .arg(out.path())
-            .stderr(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
-        stderr
-            .find(|line| line.as_ref().unwrap().contains("600000 ticks: about"))
-            .unwrap()
-            .unwrap();
-        send_signal(child.id(), signal);
-        stderr.for_each(drop);
-        assert_eq!(child.wait().unwrap().code(), Some(4), "{signal:?}");
-        assert!(out.path().join("report.json").exists(), "{signal:?}");
+        assert_results_are_kept(script, signal);
     }
 }
 
-/// Waits until all threads of a command sleep for a while. A thread that waits for a CPU does not sleep.
+/// Waits until all threads of a command sleep for a while. A thread that waits for a CPU does not
+/// sleep.
 fn wait_until_idle(running: &Running) {
     wait_until_idle_or_spinning(running, u64::MAX);
 }
 
-/// Like [`wait_until_idle`], or until a command has used a CPU for this number of hundredths of a second.
+/// Like [`wait_until_idle`], or until a command has used a CPU for this number of hundredths of a
+/// second.
 #[cfg(target_os = "linux")]
 fn wait_until_idle_or_spinning(running: &Running, max_cpu_ticks: u64) {
     const POLLS: u32 = 10;
@@ -217,7 +202,7 @@ fn interrupt_ends_wait_for_reader() {
 #[cfg(target_os = "linux")]
 #[test]
 fn interrupt_ends_start_of_load() {
-    use crate::osjitter::processes_with_variable;
+    use crate::process_control::processes_with_variable;
     const MAX_POLLS: u32 = 1_000_000;
     const MARK: &str = "HOME_OF_SLOW_LOAD";
     let home = tempfile::tempdir().unwrap();
@@ -260,8 +245,7 @@ fn interrupt_ends_long_waits() {
         wait_until_idle_or_spinning(&running, 50);
         running.signal(Signal::INT);
         let ran = running.ends_within(LIMIT).exits(4);
-        let report = report(&ran);
-        assert!(report.partial, "{subject:?}");
+        assert!(ran.report().partial, "{subject:?}");
         assert!(
             ran.stdout.contains("interrupted: the values cover the time until then"),
             "{subject:?}: {}",

@@ -2,9 +2,9 @@
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use crate::osjitter::{Osjitter, Running, processes_with_variable};
+use crate::osjitter::{Osjitter, Running};
+use crate::process_control::{eventually, processes_with_variable};
 
 /// Variable in the environment of osjitter and of everything that it starts.
 const MARK: &str = "HOME_OF_TEST";
@@ -50,16 +50,6 @@ impl Scene {
 
 fn is_empty(directory: &Path) -> bool {
     std::fs::read_dir(directory).unwrap().next().is_none()
-}
-
-/// Waits for a condition. The limit is longer than any machine needs.
-#[allow(clippy::disallowed_methods, reason = "the pause between two polls")]
-fn eventually(condition: impl Fn() -> bool) -> bool {
-    const POLLS: u32 = 6_000;
-    (0..POLLS).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        condition()
-    })
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use engine::measure::child::remove_repository;
 
-use crate::osjitter::has_program;
+use crate::test_programs::has_program;
 use crate::workspace::root;
 
 /// The patterns with the number of hits that are still tolerated: lower it, but never raise it.

@@ -1,18 +1,13 @@
 //! Tests of the live view in an emulated terminal.
 #![cfg(target_os = "linux")]
 
-use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::json;
 
-const COLUMNS: u16 = 80;
-const LINES: u16 = 24;
+use crate::osjitter::Osjitter;
+use crate::pseudo_terminal::{COLUMNS, LINES, open_terminal};
 
 /// The output of a program with a terminal.
 struct TerminalRun {
@@ -42,14 +37,7 @@ impl TerminalRun {
 
 /// Runs osjitter with a terminal as its standard error.
 fn run_with_terminal(args: &[&str], environment: &[(&str, &str)]) -> TerminalRun {
-    let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&main).unwrap();
-    unlockpt(&main).unwrap();
-    let name = ptsname(&main, Vec::new()).unwrap();
-    let other =
-        OpenOptions::new().read(true).write(true).open(OsStr::from_bytes(name.as_bytes())).unwrap();
-    tcsetwinsize(&other, Winsize { ws_row: LINES, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 })
-        .unwrap();
+    let (mut main, other) = open_terminal();
     let child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
         .args(args)
         .env("TERM", "xterm-256color")
@@ -60,7 +48,6 @@ fn run_with_terminal(args: &[&str], environment: &[(&str, &str)]) -> TerminalRun
         .spawn()
         .unwrap();
     let reader = std::thread::spawn(move || {
-        let mut main = File::from(main);
         let mut bytes = Vec::new();
         // Reading fails when the last writer closes the terminal.
         let _ = main.read_to_end(&mut bytes);
@@ -177,13 +164,8 @@ fn view_can_be_disabled() {
     }
     let plain = run_on_terminal(&[], &[("TERM", "dumb")]);
     assert!(!plain.screens().iter().any(|s| s.contains("missed")), "a dumb terminal cannot draw");
-    let home = tempfile::tempdir().unwrap();
-    let out = home.path().join("run");
-    let piped = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-        .args(["run", "--subject", "nanosleep", "--ticks", "5", "--out", out.to_str().unwrap()])
-        .output()
-        .unwrap();
-    assert!(!contains(&piped.stderr, b"\x1b"), "a pipe is not a terminal");
+    let piped = Osjitter::new(["run", "--subject", "nanosleep", "--ticks", "5"]).out("").run();
+    assert!(!piped.stderr.contains('\x1b'), "a pipe is not a terminal");
 }
 
 #[test]
@@ -214,10 +196,8 @@ fn no_color_is_respected() {
     }
     for (variable, expected) in [(("CLICOLOR_FORCE", "1"), true), (("CLICOLOR_FORCE", "0"), false)]
     {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
-        command.args(["report", "no-such-file"]).env_remove("NO_COLOR");
-        let piped = command.env(variable.0, variable.1).output().unwrap();
-        assert_eq!(colours(&piped.stderr), expected, "{variable:?}");
+        let piped = Osjitter::new(["report", "no-such-file"]).env(variable.0, variable.1).run();
+        assert_eq!(colours(piped.stderr.as_bytes()), expected, "{variable:?}");
     }
     assert!(!colours(&run_on_terminal(&[], &[("NO_COLOR", "1")]).stderr));
 }

@@ -2,30 +2,25 @@
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader, Lines};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 
 use files::file::File as _;
 use files::report::{Report, Status};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::osjitter::{Osjitter, Ran, send_signal};
-
-fn report(ran: &Ran) -> Report {
-    Report::from_json(&ran.file("report.json")).unwrap()
-}
+use crate::osjitter::Osjitter;
+use crate::process_control::{KilledOnDrop, send_signal};
 
 #[test]
 fn no_samples_bounds_the_kept_rounds() {
     let script = json!({ "scripted": { "lateness_ns": [14_000, 15_000, 900_000, 13_500, 14_250], "cpu_ns_per_tick": 9_000 } });
     let run = |options: &[&str]| {
         let args = [
-            "--subject", "scripted", "--ticks", "6k", "--round-ticks", "5", "--warmup", "0",
+            "run", "--subject", "scripted", "--ticks", "6k", "--round-ticks", "5", "--warmup", "0",
             "--seed", "3",
         ];
-        report(
-            &Osjitter::new(["run"]).args(args).args(options).script(&script).out("").run().exits(0),
-        )
+        Osjitter::new(args).args(options).script(&script).out("").run().exits(0).report()
     };
     let (drawn, complete) = (run(&["--no-samples"]), run(&[]));
     let [a, b] = [&drawn, &complete].map(|r| r.subjects[0].summary.as_ref().unwrap());
@@ -55,7 +50,7 @@ fn no_samples_bounds_the_kept_rounds() {
 
 /// A run that streams its rounds as JSON lines.
 struct StreamedRun {
-    child: Child,
+    child: KilledOnDrop,
     lines: Lines<BufReader<ChildStdout>>,
     home: tempfile::TempDir,
 }
@@ -78,7 +73,7 @@ impl StreamedRun {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines, home }
+        Self { child: KilledOnDrop(child), lines, home }
     }
 
     fn next_line(&mut self) -> Value {
@@ -87,16 +82,10 @@ impl StreamedRun {
 
     /// Returns the peak memory of the run so far, in KiB.
     fn peak_kib(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.child.0.id())).unwrap();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
         peak.trim().trim_end_matches(" kB").parse().unwrap()
-    }
-}
-
-impl Drop for StreamedRun {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -129,19 +118,17 @@ fn day_long_run_can_be_interrupted() {
         StreamedRun::start(&["--subject", "nanosleep", "--period", "100us", "--duration", "24h"]);
     let first = day.next_line();
     assert_eq!((&first["line"], &first["round"]["index"]), (&"round".into(), &0.into()), "{first}");
-    send_signal(day.child.id(), Signal::INT);
+    send_signal(day.child.0.id(), Signal::INT);
     let last = std::iter::from_fn(|| day.lines.next()).last().expect("a summary").unwrap();
     assert_eq!(serde_json::from_str::<Value>(&last).unwrap()["line"], "summary");
-    assert_eq!(day.child.wait().unwrap().code(), Some(4));
+    assert_eq!(day.child.0.wait().unwrap().code(), Some(4));
     let report = std::fs::read_to_string(day.home.path().join("out/report.json")).unwrap();
     let report = Report::from_json(&report).unwrap();
     assert_eq!((report.partial, report.plan.scenarios[0].ticks), (true, 864_000_000));
     let subject = &report.subjects[0];
     let ticks: u64 =
         subject.rounds.iter().map(|round| round.summary.as_ref().map_or(0, |s| s.ticks)).sum();
-    assert!(
-        ticks > 0 && subject.rounds.iter().all(|round| round.lateness_ns.is_empty()),
-        "{ticks}"
-    );
+    assert!(ticks > 0, "{ticks}");
+    assert!(subject.rounds.iter().all(|round| round.lateness_ns.is_empty()), "{ticks}");
     assert_eq!(subject.summary.as_ref().unwrap().ticks, ticks);
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::fixtures::recorded_json;
 use crate::osjitter::{Osjitter, Ran};
 
 const COUNTS: [&str; 6] = ["ticks", "delivered", "coalesced", "skipped", "missed", "early"];
@@ -61,7 +62,7 @@ fn assert_lossless(merged: &Value, parts: [&Value; 2]) {
 fn merged_report_contains_all_ticks() {
     let runs = [measure(&[]), measure(&[])];
     let merged = merge([&runs[0], &runs[1]], &[]).exits(0).stdout;
-    let parts = runs.each_ref().map(|run| parse(&run.file("report.json")));
+    let parts = runs.each_ref().map(|run| run.json("report.json"));
     assert_lossless(&parse(&merged), [&parts[0], &parts[1]]);
     let table = runs[0].path("merged.json");
     std::fs::write(&table, merged).unwrap();
@@ -71,7 +72,7 @@ fn merged_report_contains_all_ticks() {
 /// A stalled machine can skip every tick of a round, which then has no summary to count them.
 #[test]
 fn round_without_ticks_is_counted() {
-    let whole = recorded_report();
+    let whole = recorded_json();
     let mut stalled = whole.clone();
     let skipping = &mut stalled["subjects"][1];
     let round = &mut skipping["rounds"][3];
@@ -109,17 +110,6 @@ fn shift_phases(report: &mut Value) {
     }
 }
 
-/// Reads a stored report in which every round has ticks, which a new measurement does not guarantee.
-fn recorded_report() -> Value {
-    parse(
-        &std::fs::read_to_string(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/fixtures/report.json"
-        ))
-        .unwrap(),
-    )
-}
-
 /// Returns a part of a report: some rounds of each subject, with the sums of its summary.
 fn part(report: &Value, rounds: std::ops::Range<usize>) -> Value {
     let mut part = report.clone();
@@ -144,7 +134,7 @@ fn part(report: &Value, rounds: std::ops::Range<usize>) -> Value {
 
 #[test]
 fn merged_halves_equal_whole() {
-    let whole = recorded_report();
+    let whole = recorded_json();
     let rounds = whole["subjects"][0]["rounds"].as_array().unwrap().len();
     assert!(rounds > 5);
     let halves = [0..4, 4..rounds].map(|rounds| part(&whole, rounds));
@@ -180,12 +170,7 @@ fn duplicate_run_is_rejected() {
         .exits(0);
     assert!(merged.stdout.is_empty());
     for files in [[first, first], [first, &both], [&both, second]] {
-        let refused = Osjitter::new(["merge", "--force"]).args(files).run().exits(2);
-        assert!(
-            refused.stderr.contains("the same run") && refused.stdout.is_empty(),
-            "{}",
-            refused.stderr
-        );
+        Osjitter::new(["merge", "--force"]).args(files).run().refuses("the same run");
     }
 }
 
@@ -197,12 +182,7 @@ fn different_plans_are_rejected() {
     for (runs, expected) in
         [([&base, &other], "the plans differ"), ([&base, &bare], "without loss")]
     {
-        let refused = merge(runs, &[]).exits(2);
-        assert!(
-            refused.stderr.contains(expected) && refused.stdout.is_empty(),
-            "{}",
-            refused.stderr
-        );
+        merge(runs, &[]).refuses(expected);
     }
     let forced = merge([&base, &other], &["--force"]).exits(0);
     let warnings = parse(&forced.stdout)["warnings"].to_string();
@@ -219,7 +199,7 @@ fn instances_merge_with_coalesced_ticks() {
     };
     let runs = [run(), run()];
     let merged = parse(&merge([&runs[0], &runs[1]], &[]).exits(0).stdout);
-    let parts = runs.each_ref().map(|run| parse(&run.file("report.json")));
+    let parts = runs.each_ref().map(|run| run.json("report.json"));
     for count in COUNTS {
         let sum: u64 =
             parts.iter().map(|p| p["subjects"][0]["summary"][count].as_u64().unwrap()).sum();
@@ -240,7 +220,7 @@ fn fail_first_subject(report: &mut Value) {
 fn failure_is_named_in_any_order() {
     let home = tempfile::tempdir().unwrap();
     let files = ["failed.json", "measured.json"].map(|name| home.path().join(name));
-    let measured = recorded_report();
+    let measured = recorded_json();
     let mut failed = measured.clone();
     fail_first_subject(&mut failed);
     shift_phases(&mut failed);

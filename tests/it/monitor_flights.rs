@@ -2,14 +2,13 @@
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use tickmeter::ENV_DIRECTORY;
 
-use crate::monitor::{files, metrics_address, monitor, scrape, start};
-use crate::osjitter::{Osjitter, poll_until, send_signal};
+use crate::monitor::{MonitorHome, files, metrics_address, scrape, start};
+use crate::osjitter::Osjitter;
+use crate::process_control::{poll_until, send_signal};
 use crate::schema;
 use crate::top::MeteredProgram;
 
@@ -17,13 +16,9 @@ use crate::top::MeteredProgram;
 const BROKEN: &str = "nanosleep:max=1ns";
 const ENDING: &str = ".flight-1.json";
 
-fn flight_args(log: &Path, length: &str) -> Vec<String> {
-    let args = ["--interval", "1s", "--flight", length, "--log", log.to_str().unwrap()];
-    args.map(str::to_owned).to_vec()
-}
-
-fn with<'a>(args: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
-    args.iter().map(String::as_str).chain(more.iter().copied()).collect()
+/// Returns a monitor with records of a length.
+fn flight_monitor(home: &MonitorHome, length: &str, args: &[&str]) -> Osjitter {
+    home.logging_monitor(&["--flight", length]).args(args)
 }
 
 fn read_flight(path: &Path) -> Value {
@@ -39,18 +34,16 @@ fn report(file: &Path, format: &str) -> String {
 
 #[test]
 fn broken_limit_writes_a_flight_record() {
-    let home = tempfile::tempdir().unwrap();
-    let log = home.path().join("log");
-    let args = flight_args(&log, "500ms");
+    let home = MonitorHome::new();
     let outputs = ["--no-meters", "--listen", "127.0.0.1:0", "--limit", BROKEN];
-    let mut running = start(home.path(), &with(&args, &outputs));
+    let mut running = start(flight_monitor(&home, "500ms", &outputs));
     let scope = running.says("flight records: ");
     let address = metrics_address(&mut running);
     if scope.contains("none") {
         running.signal(Signal::TERM);
         return assert!(running.ends().exits(0).stderr.contains("limit broken"));
     }
-    let path = poll_until(|| files(&log, ENDING).first().cloned());
+    let path = poll_until(|| files(&home.log, ENDING).first().cloned());
     let samples = poll_until(|| {
         Some(scrape(&address)).filter(|samples| samples["osjitter_flights_total"] >= 1.0)
     });
@@ -61,7 +54,7 @@ fn broken_limit_writes_a_flight_record() {
     let ran = running.ends().exits(0);
     assert!(ran.stderr.contains("flight record: "), "{}", ran.stderr);
     // Within a second, records of half a second do not follow more closely.
-    let second_records = files(&log, ".flight-4.json");
+    let second_records = files(&home.log, ".flight-4.json");
     assert_eq!(second_records, Vec::<PathBuf>::new());
 
     let breaches = PathBuf::from(path.to_str().unwrap().replace(ENDING, ".breaches.json"));
@@ -96,14 +89,12 @@ fn check_flight(flight: &Value, has_all_cpus: bool) {
 
 #[test]
 fn kept_limits_write_no_record() {
-    let home = tempfile::tempdir().unwrap();
-    let log = home.path().join("log");
-    let args = flight_args(&log, "500ms");
+    let home = MonitorHome::new();
     let limits = ["--limit", "max=24h", "--duration", "2500ms"];
-    let ran = monitor(home.path(), &with(&args, &limits)).run().exits(0);
+    let ran = flight_monitor(&home, "500ms", &limits).run().exits(0);
     assert!(ran.stderr.contains("flight records: "), "{}", ran.stderr);
-    assert!(files(&log, ".bins.csv").len() >= 2);
-    assert!(files(&log, ".json").is_empty());
+    assert!(files(&home.log, ".bins.csv").len() >= 2);
+    assert!(files(&home.log, ".json").is_empty());
 }
 
 /// With the right to record all CPUs, the loops of other programs have records, too.
@@ -112,7 +103,8 @@ fn metered_programs_have_records() {
     check_records_of_program(|_| ());
 }
 
-/// Changes the time at which the meters are registered, as if the calendar clock had been set since.
+/// Changes the time at which the meters are registered, as if the calendar clock had been set
+/// since.
 #[test]
 fn clock_steps_keep_the_records() {
     const HOUR_NS: i64 = 3_600_000_000_000;
@@ -141,13 +133,11 @@ fn change_registration(meter: &Path, by_ns: i64) {
 /// Checks that the late ticks of a program with meters have records. `prepare` is called before the
 /// monitor starts, with the directory that contains that of the meters.
 fn check_records_of_program(prepare: impl FnOnce(&Path)) {
-    let home = tempfile::tempdir().unwrap();
-    let (log, meters) = (home.path().join("log"), home.path().join("meters"));
-    let program = MeteredProgram::start(&meters);
+    let home = MonitorHome::new();
+    let program = MeteredProgram::start(&home.meters);
     prepare(home.path());
-    let args = flight_args(&log, "500ms");
     let outputs = ["--no-probes", "--limit", "max=1us"];
-    let mut running = start(home.path(), &with(&args, &outputs));
+    let mut running = start(flight_monitor(&home, "500ms", &outputs));
     let scope = running.says("flight records: ");
     if !scope.contains("all CPUs") {
         assert!(scope.contains("continues without"), "{scope}");
@@ -158,7 +148,7 @@ fn check_records_of_program(prepare: impl FnOnce(&Path)) {
     let path = poll_until(|| {
         signal(&program, Signal::STOP);
         signal(&program, Signal::CONT);
-        files(&log, ENDING).first().cloned()
+        files(&home.log, ENDING).first().cloned()
     });
     running.signal(Signal::TERM);
     running.ends().exits(0);
@@ -178,23 +168,19 @@ fn signal(program: &MeteredProgram, signal: Signal) {
 #[test]
 fn missing_rights_shorten_the_record() {
     use std::os::unix::fs::PermissionsExt as _;
-    let home = tempfile::tempdir().unwrap();
+    let home = MonitorHome::new();
     std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    let log = home.path().join("log");
-    let args = flight_args(&log, "500ms");
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]);
-    command.arg(env!("CARGO_BIN_EXE_osjitter")).args(["monitor", "--budget", "400%"]);
-    command.args(with(&args, &["--limit", BROKEN, "--duration", "2500ms"]));
-    command.env(ENV_DIRECTORY, home.path().join("meters"));
-    let Ok(ran) = command.output() else { return };
-    let stderr = String::from_utf8_lossy(&ran.stderr);
+    let script =
+        r#"exec setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs "$0" "$@""#;
+    let limit = ["--limit", BROKEN, "--duration", "2500ms"];
+    let ran = flight_monitor(&home, "500ms", &limit).in_shell(script).run();
+    let (code, stderr) = (ran.code, ran.stderr);
     if stderr.contains("setpriv") || stderr.contains("Permission denied (os error 13)\n") {
         // Only root can change the user.
         return;
     }
-    assert!(ran.status.success() && stderr.contains("limit broken"), "{stderr}");
-    let Some(path) = files(&log, ENDING).first().cloned() else {
+    assert!(code == 0 && stderr.contains("limit broken"), "{stderr}");
+    let Some(path) = files(&home.log, ENDING).first().cloned() else {
         return assert!(stderr.contains("flight records: none"), "{stderr}");
     };
     assert!(stderr.contains("only the switches of the probes"), "{stderr}");
@@ -204,45 +190,36 @@ fn missing_rights_shorten_the_record() {
 
 #[test]
 fn full_disk_keeps_the_interval() {
-    let home = tempfile::tempdir().unwrap();
-    let log = home.path().join("log");
-    // A file has at most 240 blocks of 512 bytes: enough for an interval in which hardly two ticks are
-    // equally late, but not for a record of 256 late ticks and the switches before them.
+    let home = MonitorHome::new();
+    // A file has at most 240 blocks of 512 bytes: enough for an interval in which hardly two ticks
+    // are equally late, but not for a record of 256 late ticks and the switches before them.
     let script = r#"ulimit -f 240; exec "$0" "$@""#;
-    let args = flight_args(&log, "2s");
-    let ran = Command::new("sh")
-        .args(["-c", script, env!("CARGO_BIN_EXE_osjitter"), "monitor", "--budget", "400%"])
-        .args(with(&args, &["--no-meters", "--subject", "nanosleep", "--period", "1ms"]))
-        .args(["--limit", "max=1ns", "--duration", "3500ms"])
-        .env(ENV_DIRECTORY, home.path().join("meters"))
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8_lossy(&ran.stderr);
-    assert_eq!(ran.status.code(), Some(0), "{stderr}");
+    let probe = ["--no-meters", "--subject", "nanosleep", "--period", "1ms"];
+    let limit = ["--limit", "max=1ns", "--duration", "3500ms"];
+    let monitor = flight_monitor(&home, "2s", &probe).args(limit);
+    let stderr = monitor.in_shell(script).run().exits(0).stderr;
     if !stderr.contains("flight records: none") {
         assert!(stderr.contains("flight records could not be written"), "{stderr}");
     }
     // The first interval may be too short for a record that is too large.
-    for path in files(&log, ENDING) {
+    for path in files(&home.log, ENDING) {
         read_flight(&path);
     }
-    assert!(files(&log, ".breaches.json").len() >= 2, "{stderr}");
+    assert!(files(&home.log, ".breaches.json").len() >= 2, "{stderr}");
 }
 
 #[test]
 fn invalid_flight_arguments_are_rejected() {
-    let home = tempfile::tempdir().unwrap();
-    let log = home.path().join("log");
-    let log = log.to_str().unwrap();
+    let home = MonitorHome::new();
+    let log = home.log.to_str().unwrap();
     for (args, message) in [
-        (vec!["--flight", "2s", "--log", log], "--limit"),
-        (vec!["--flight", "2s", "--limit", "max=1ms"], "--log"),
-        (vec!["--flight", "2", "--log", log, "--limit", "max=1ms"], "no unit"),
-        (vec!["--flight", "10ms", "--log", log, "--limit", "max=1ms"], "outside 500ms to"),
-        (vec!["--flight", "1m", "--log", log, "--limit", "max=1ms"], "outside 500ms to"),
+        (&["--flight", "2s", "--log", log][..], "--limit"),
+        (&["--flight", "2s", "--limit", "max=1ms"], "--log"),
+        (&["--flight", "2", "--log", log, "--limit", "max=1ms"], "no unit"),
+        (&["--flight", "10ms", "--log", log, "--limit", "max=1ms"], "outside 500ms to"),
+        (&["--flight", "1m", "--log", log, "--limit", "max=1ms"], "outside 500ms to"),
     ] {
-        let ran = Osjitter::new(["monitor"]).args(&args).run().exits(2);
-        assert!(ran.stderr.contains(message), "{args:?}: {}", ran.stderr);
+        Osjitter::new(["monitor"]).args(args).run().refuses(message);
     }
-    assert!(!Path::new(log).exists());
+    assert!(!home.log.exists());
 }

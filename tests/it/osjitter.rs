@@ -4,16 +4,17 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
-#[cfg(unix)]
-use std::sync::Arc;
-#[cfg(unix)]
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use files::file::File as _;
+use files::report::Report;
 #[cfg(unix)]
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
+use serde_json::Value;
 use tempfile::TempDir;
 
+#[cfg(unix)]
+use crate::process_control::{heed_signals, send_signal};
 #[cfg(target_os = "linux")]
 use crate::pseudo_terminal::connect_terminal;
 
@@ -105,18 +106,44 @@ impl Osjitter {
 
     /// Sets the scripts of the hidden subjects, in the format of
     /// `lib/internal/engine/src/subject/script.rs`.
-    pub fn script(self, scripts: &serde_json::Value) -> Self {
+    pub fn script(self, scripts: &Value) -> Self {
         let file = self.out.path.join("script.json");
         std::fs::write(&file, scripts.to_string()).expect("a temporary directory");
         self.env("OSJITTER_SCRIPT", file)
     }
 
-    /// Puts the process into a group of its own, as a shell with job control does: others ignore a stop
-    /// by the terminal.
+    /// Puts the process into a group of its own, as a shell with job control does: others ignore a
+    /// stop by the terminal.
     #[cfg(unix)]
     pub fn in_own_group(mut self) -> Self {
         use std::os::unix::process::CommandExt as _;
         self.command.process_group(0);
+        self
+    }
+
+    /// Has a shell script run the command line, which is `"$0" "$@"` in it.
+    #[cfg(unix)]
+    pub fn in_shell(self, script: &str) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]);
+        self.started_by(shell)
+    }
+
+    /// Has another program run the command line, which is added to its arguments.
+    #[cfg(unix)]
+    fn started_by(mut self, mut launcher: Command) -> Self {
+        launcher.arg(self.command.get_program()).args(self.command.get_args());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => launcher.env(name, value),
+                None => launcher.env_remove(name),
+            };
+        }
+        if let Some(directory) = self.command.get_current_dir() {
+            launcher.current_dir(directory);
+        }
+        launcher.stdin(Stdio::null());
+        self.command = launcher;
         self
     }
 
@@ -149,25 +176,15 @@ impl Osjitter {
         running.ends()
     }
 
-    /// Starts the command in a session with a new terminal, which is its standard error, but not its
-    /// standard input. Also returns the other end of the terminal.
+    /// Starts the command in a session with a new terminal, which is its standard error, but not
+    /// its standard input. Also returns the other end of the terminal.
     #[cfg(target_os = "linux")]
-    pub fn start_on_terminal(mut self) -> (Running, std::fs::File) {
+    pub fn start_on_terminal(self) -> (Running, std::fs::File) {
         let mut session = Command::new("setsid");
         session.args(["--ctty", "sh", "-c", r#"exec "$@" </dev/null 2>/dev/tty"#, "sh"]);
-        session.arg(self.command.get_program()).args(self.command.get_args());
-        for (name, value) in self.command.get_envs() {
-            match value {
-                Some(value) => session.env(name, value),
-                None => session.env_remove(name),
-            };
-        }
-        if let Some(directory) = self.command.get_current_dir() {
-            session.current_dir(directory);
-        }
-        let terminal = connect_terminal(&mut session);
-        self.command = session;
-        (self.start(), terminal)
+        let mut osjitter = self.started_by(session);
+        let terminal = connect_terminal(&mut osjitter.command);
+        (osjitter.start(), terminal)
     }
 
     /// Starts the command without waiting for its end.
@@ -181,20 +198,6 @@ impl Osjitter {
         let stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
         Running { child, stderr, read_stderr: String::new(), out: self.out }
     }
-}
-
-/// Has processes that are started from now on heed all signals: tests under `nohup` inherit ignored
-/// ones. A signal with a handler has its default action in a started program.
-#[cfg(unix)]
-pub fn heed_signals() {
-    use signal_hook::consts::{SIGHUP, SIGQUIT};
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        for signal in [SIGHUP, SIGQUIT] {
-            let always = Arc::new(AtomicBool::new(true));
-            signal_hook::flag::register_conditional_default(signal, always).expect("a handler");
-        }
-    });
 }
 
 /// Runs a command line that measures for a given time, and repeats it with a longer time until it
@@ -244,148 +247,6 @@ pub fn interrupt_while_measuring(
 fn demanded_seconds(ran: &Ran) -> Option<u64> {
     let (_, demand) = ran.stderr.split_once("give --max-time ").filter(|_| ran.code == 2)?;
     demand.split_once('s')?.0.parse().ok()
-}
-
-#[cfg(unix)]
-pub fn pid(process: u32) -> Pid {
-    i32::try_from(process).ok().and_then(Pid::from_raw).expect("the id of a process")
-}
-
-/// Sends a signal to a process, which must exist.
-#[cfg(unix)]
-pub fn send_signal(process: u32, signal: Signal) {
-    rustix::process::kill_process(pid(process), signal).expect("a running process");
-}
-
-#[cfg(unix)]
-pub fn is_alive(process: u32) -> bool {
-    rustix::process::test_kill_process(pid(process)).is_ok()
-}
-
-/// Polls until there is a result.
-#[cfg(unix)]
-#[allow(clippy::disallowed_methods, reason = "it waits for a process")]
-pub fn poll_until<T>(mut poll: impl FnMut() -> Option<T>) -> T {
-    let started = std::time::Instant::now();
-    loop {
-        if let Some(result) = poll() {
-            return result;
-        }
-        assert!(started.elapsed() < Duration::from_secs(120), "timed out");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Returns the id of a process that a program has written to a file.
-#[cfg(unix)]
-pub fn read_process_id(file: &Path) -> u32 {
-    std::fs::read_to_string(file).expect("a file").trim().parse().expect("the id of a process")
-}
-
-/// Writes a program in a child process. If this process wrote it, another thread that starts a process
-/// at that moment would hand the open file on, and the program could not be executed.
-#[cfg(unix)]
-pub fn write_executable(file: &Path, content: impl AsRef<[u8]>) {
-    use std::io::Write as _;
-    let mut writer = Command::new("sh")
-        .args(["-c", r#"cat >"$0" && chmod 755 "$0""#])
-        .arg(file)
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("a shell");
-    let mut input = writer.stdin.take().expect("stdin is piped");
-    input.write_all(content.as_ref()).expect("a shell that reads");
-    drop(input);
-    assert!(writer.wait().expect("a shell").success(), "cannot write {}", file.display());
-}
-
-/// Increments the nice value of the main thread of a process, unless the process has ended.
-#[cfg(target_os = "linux")]
-pub fn increment_nice_value(process: u32) {
-    use rustix::process::{getpriority_process, setpriority_process};
-    let process = Some(pid(process));
-    let _ = getpriority_process(process).and_then(|nice| setpriority_process(process, nice + 1));
-}
-
-/// Returns whether the machine has a program that works. A test that needs it and cannot run is named on
-/// stderr, because the test harness hides what a test prints that passes.
-pub fn has_program(program: &str, argument: &str) -> bool {
-    use std::io::Write as _;
-    let mut command = Command::new(program);
-    let silent = command.arg(argument).stdout(Stdio::null()).stderr(Stdio::null());
-    let is_found = silent.status().is_ok_and(|status| status.success());
-    if !is_found {
-        let thread = std::thread::current();
-        let test = thread.name().unwrap_or("a test");
-        writeln!(std::io::stderr(), "no {program}: {test} skips what needs it").expect("stderr");
-    }
-    is_found
-}
-
-/// Returns the fields of a process or thread after its name, by its directory in `/proc`. The first one is
-/// its state.
-#[cfg(target_os = "linux")]
-pub fn stat_fields(directory: &Path) -> Option<Vec<String>> {
-    let stat = std::fs::read_to_string(directory.join("stat")).ok()?;
-    let (_, fields) = stat.rsplit_once(") ")?;
-    Some(fields.split_whitespace().map(str::to_owned).collect())
-}
-
-/// Returns the state of a process, such as `T` if it is stopped.
-#[cfg(target_os = "linux")]
-pub fn state(process: u32) -> Option<char> {
-    stat_fields(&PathBuf::from(format!("/proc/{process}")))?[0].chars().next()
-}
-
-/// Returns the processes that have a directory as the value of a variable in their environment.
-#[cfg(target_os = "linux")]
-pub fn processes_with_variable(name: &str, value: &Path) -> Vec<u32> {
-    let variable = format!("{name}={}", value.display());
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").expect("/proc is mounted").flatten() {
-        let Some(id) = entry.file_name().to_str().and_then(|id| id.parse().ok()) else { continue };
-        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        if environment.split(|&byte| byte == 0).any(|entry| entry == variable.as_bytes()) {
-            found.push(id);
-        }
-    }
-    found
-}
-
-/// Returns the path of a loop that implements the contract of `run` and `gate` without a library.
-pub fn gated_loop() -> PathBuf {
-    example("gated-loop", &[])
-}
-
-/// Returns the path of the endless service in the README of tickmeter.
-pub fn service() -> PathBuf {
-    example("service", &["--package", "tickmeter", "--features", "tokio"])
-}
-
-/// Returns a service whose loop is late when it parses a large message.
-#[cfg(target_os = "linux")]
-pub fn late_service() -> PathBuf {
-    example("orders", &["--package", "tickmeter", "--features", "tokio"])
-}
-
-/// Returns the path of an example, and builds it if necessary: cargo builds examples of osjitter
-/// with the tests, unless a single target is selected.
-fn example(name: &str, build_args: &[&str]) -> PathBuf {
-    let binary = Path::new(env!("CARGO_BIN_EXE_osjitter"));
-    let example = binary
-        .with_file_name("examples")
-        .join(name)
-        .with_extension(std::env::consts::EXE_EXTENSION);
-    if !example.exists() {
-        let profile: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--example", name])
-            .args(build_args)
-            .args(profile)
-            .status();
-        assert!(status.unwrap().success());
-    }
-    example
 }
 
 /// A running command line.
@@ -470,6 +331,16 @@ impl Ran {
         self
     }
 
+    /// Panics with the outputs unless the command line was refused with a message and without a
+    /// result.
+    #[track_caller]
+    pub fn refuses(self, says: &str) -> Self {
+        let refused = self.exits(2);
+        assert!(refused.stderr.contains(says), "no {says:?} in stderr: {}", refused.stderr);
+        assert_eq!(refused.stdout, "", "stderr: {}", refused.stderr);
+        refused
+    }
+
     /// Returns a path in the temporary directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.out.path.join(name)
@@ -486,4 +357,32 @@ impl Ran {
         std::fs::read_to_string(self.path(name))
             .unwrap_or_else(|e| panic!("{name}: {e}; stderr: {}", self.stderr))
     }
+
+    /// Returns the report in the temporary directory.
+    #[track_caller]
+    pub fn report(&self) -> Report {
+        Report::from_json(&self.file("report.json")).expect("a report")
+    }
+
+    /// Returns a JSON file in the temporary directory.
+    #[track_caller]
+    pub fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&self.file(name)).expect("JSON")
+    }
+}
+
+/// Joins the words of a text in one line, so that it does not matter where lines are wrapped.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the names of the files in a directory, in order.
+pub fn names_in(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).expect("a directory");
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.expect("an entry").file_name().into_string().expect("UTF-8")
+    };
+    let mut names: Vec<String> = entries.map(name).collect();
+    names.sort();
+    names
 }

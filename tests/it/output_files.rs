@@ -1,12 +1,14 @@
 //! Tests of outputs that cannot be written: an existing file is never left half overwritten.
 #![cfg(unix)]
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-use crate::hostile::{fixture, report, report_with_limits, write_file};
+use crate::fixtures::fixture;
+use crate::hostile::write_file;
 use crate::osjitter::Osjitter;
+#[cfg(target_os = "linux")]
+use crate::osjitter::Ran;
 
 /// Returns the paths in a directory, with the content of files.
 fn listing(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
@@ -18,6 +20,9 @@ fn listing(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     entries.sort();
     entries
 }
+
+/// Script of the subject that some commands measure.
+const SCRIPT: &str = r#"{"scripted": {"lateness_ns": [150000], "cpu_ns_per_tick": 10000}}"#;
 
 #[test]
 fn dash_means_standard_output() {
@@ -46,8 +51,7 @@ fn dash_is_no_file_or_directory() {
         &["gate", "--baseline", "-"],
         &["monitor", "--log", "-"],
     ] {
-        let stderr = Osjitter::new(args).directory(home.path()).run().exits(2).stderr;
-        assert!(stderr.contains(" -: expected a "), "{args:?}: {stderr}");
+        Osjitter::new(args).directory(home.path()).run().refuses(" -: expected a ");
     }
     assert_eq!(listing(home.path()), []);
 }
@@ -62,35 +66,26 @@ fn output_is_written_atomically() {
     std::fs::create_dir(&occupied).unwrap();
     write_file(&occupied, "kept", "kept");
     let before = listing(&out);
-    let to = |out: &Path, limits: &str| {
-        let more = ["--format", "html", "--force", "--out"]
-            .map(OsStr::new)
-            .into_iter()
-            .chain([out.as_os_str()])
-            .collect::<Vec<_>>();
-        report_with_limits(limits, &fixture("cyclictest.json"), &more)
+    let to = |out: &Path, limit: &str| {
+        let page = Osjitter::new(["report", "--format", "html", "--force", "--out"]);
+        let page = page.args([out, &fixture("cyclictest.json")]);
+        page.in_shell(&format!(r#"{limit}; exec "$0" "$@""#)).run()
     };
     // A full disk: a file may grow to 512 bytes. The signal that comes with the error is handled.
-    let full = to(&file, "ulimit -f 1");
-    assert_eq!(full.status.code(), Some(4), "{}", String::from_utf8_lossy(&full.stderr));
-    assert!(String::from_utf8_lossy(&full.stderr).contains("File too large"));
+    let full = to(&file, "ulimit -f 1").exits(4);
+    assert!(full.stderr.contains("File too large"), "{}", full.stderr);
     assert_eq!(listing(&out), before, "nothing half written, nothing left behind");
     // A target that cannot be replaced by renaming.
-    let taken = to(&occupied, ":");
-    assert_eq!(taken.status.code(), Some(4));
+    to(&occupied, ":").exits(4);
     assert_eq!(
         (listing(&out), std::fs::read(occupied.join("kept")).unwrap()),
         (before, b"kept".to_vec())
     );
-    let absent = to(&home.path().join("absent/page.html"), ":");
-    assert_eq!(absent.status.code(), Some(4));
-    assert!(
-        !String::from_utf8_lossy(&absent.stderr).contains(" at path "),
-        "only the given path is named"
-    );
+    let absent = to(&home.path().join("absent/page.html"), ":").exits(4);
+    assert!(!absent.stderr.contains(" at path "), "only the given path is named");
     assert!(!home.path().join("absent").exists());
 
-    assert!(to(&file, ":").status.success());
+    to(&file, ":").exits(0);
     assert!(std::fs::read_to_string(&file).unwrap().contains("</html>"));
 }
 
@@ -100,12 +95,8 @@ fn links_permissions_and_pipes_are_respected() {
 
     let home = tempfile::tempdir().unwrap();
     let csv = |out: &Path| {
-        let out = report(
-            &fixture("cyclictest.json"),
-            &["--format".as_ref(), "csv".as_ref(), "--out".as_ref(), out.as_ref()],
-        );
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-        out.stdout
+        let rows = Osjitter::new(["report", "--format", "csv", "--out"]);
+        rows.args([out, &fixture("cyclictest.json")]).run().exits(0);
     };
     let file = write_file(home.path(), "private.csv", "");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -132,22 +123,14 @@ fn links_permissions_and_pipes_are_respected() {
 #[test]
 fn results_are_replaced_only_by_force() {
     let home = tempfile::tempdir().unwrap();
-    let script = write_file(
-        home.path(),
-        "script.json",
-        r#"{"scripted": {"lateness_ns": [150000], "cpu_ns_per_tick": 10000}}"#,
-    );
+    let script = write_file(home.path(), "script.json", SCRIPT);
     let bench = "bench clock --threads 1 --order-reads 1000 --drift 1ms";
     let calibrate =
         "calibrate --subject scripted --max-time 2s --period 1ms --round-ticks 20 --warmup 3";
     let fixture = "tests/fixtures/report.json";
     let report = format!("report {fixture}");
     let log = home.path().join("log.bins.csv");
-    let logged = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-        .args(["report", fixture, "--format", "bins", "--out"])
-        .arg(&log)
-        .status();
-    assert!(logged.unwrap().success());
+    Osjitter::new(["report", fixture, "--format", "bins", "--out"]).args([&log]).run().exits(0);
     let log = log.display();
     for (command, out) in [
         ("run --subject spin --ticks 20", "run"),
@@ -168,32 +151,23 @@ fn results_are_replaced_only_by_force() {
         let place = home.path().join("place");
         std::fs::create_dir(&place).unwrap();
         let run = |more: &[&str]| {
-            Command::new(env!("CARGO_BIN_EXE_osjitter"))
-                .args(command.split(' '))
-                .args(more)
-                .arg("--out")
-                .arg(place.join(out))
-                .env("OSJITTER_SCRIPT", &script)
-                .output()
-                .unwrap()
+            let to = [Path::new("--out"), &place.join(out)];
+            let osjitter = Osjitter::new(command.split(' ')).args(more).args(to);
+            osjitter.env("OSJITTER_SCRIPT", &script).run()
         };
         let files = || {
             let inside = place.join(out);
             if inside.is_dir() { listing(&inside) } else { listing(&place) }
         };
         let first = run(&[]);
-        assert!(first.status.success(), "{command}: {}", String::from_utf8_lossy(&first.stderr));
+        assert_eq!(first.code, 0, "{command}: {}", first.stderr);
         let written = files();
         assert!(!written.is_empty(), "{command}");
-        let refused = run(&[]);
-        let stderr = String::from_utf8_lossy(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(2), "{command}: {stderr}");
-        assert!(stderr.contains("--force"), "{command}: {stderr}");
-        assert_eq!(stderr.lines().count(), 1, "{command}: {stderr}");
-        assert!(refused.stdout.is_empty(), "{command}");
+        let refused = run(&[]).refuses("--force");
+        assert_eq!(refused.stderr.lines().count(), 1, "{command}: {}", refused.stderr);
         assert_eq!(files(), written, "{command}");
         let forced = run(&["--force"]);
-        assert!(forced.status.success(), "{command}: {}", String::from_utf8_lossy(&forced.stderr));
+        assert_eq!(forced.code, 0, "{command}: {}", forced.stderr);
         std::fs::remove_dir_all(&place).unwrap();
     }
 }
@@ -249,22 +223,19 @@ fn files_named_gz_are_compressed() {
     Osjitter::new([Path::new("report"), &compared.path("x.json.gz")]).run().exits(0);
 }
 
+/// Runs a command line whose streams a shell redirects.
+#[cfg(target_os = "linux")]
+fn run_redirected(osjitter: Osjitter, redirect: &str) -> Ran {
+    osjitter.in_shell(&format!(r#""$0" "$@" {redirect}"#)).run()
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn full_stdout_fails_closed_does_not() {
-    let to = |redirect: &str| {
-        Command::new("sh")
-            .arg("-c")
-            .arg(format!("\"$0\" report --format html \"$1\" {redirect}"))
-            .arg(env!("CARGO_BIN_EXE_osjitter"))
-            .arg(fixture("cyclictest.json"))
-            .output()
-            .unwrap()
-    };
-    let full = to(">/dev/full");
-    assert_eq!(full.status.code(), Some(4));
-    assert!(String::from_utf8_lossy(&full.stderr).contains("No space left"));
-    let closed = to("2>&1 | true");
+    let page = || Osjitter::new(["report", "--format", "html"]).args([fixture("cyclictest.json")]);
+    let full = run_redirected(page(), ">/dev/full").exits(4);
+    assert!(full.stderr.contains("No space left"), "{}", full.stderr);
+    let closed = run_redirected(page(), "2>&1 | true");
     assert!(closed.stdout.is_empty() && closed.stderr.is_empty());
 }
 
@@ -308,21 +279,15 @@ const CHEAP_COMMANDS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Runs one of these commands in a shell that redirects its output.
+/// Returns one of these commands, which writes to `home`.
 #[cfg(target_os = "linux")]
-fn run_redirected(command: &str, home: &Path, redirect: &str) -> Output {
-    let script = write_file(
-        home,
-        "script.json",
-        r#"{"scripted": {"lateness_ns": [150000], "cpu_ns_per_tick": 10000}}"#,
-    );
-    let out = if command.starts_with("compare") { "" } else { "--out \"$1\"" };
-    Command::new("sh")
-        .args(["-c", &format!("\"$0\" {command} {out} {redirect}"), env!("CARGO_BIN_EXE_osjitter")])
-        .arg(home.join("out"))
-        .env("OSJITTER_SCRIPT", script)
-        .output()
-        .unwrap()
+fn cheap_command(command: &str, home: &Path) -> Osjitter {
+    let script = write_file(home, "script.json", SCRIPT);
+    let osjitter = Osjitter::new(command.split(' ')).env("OSJITTER_SCRIPT", script);
+    match command.starts_with("compare") {
+        true => osjitter,
+        false => osjitter.args([Path::new("--out"), &home.join("out")]),
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -331,9 +296,9 @@ fn unwritable_stderr_is_ignored() {
     for (command, file) in CHEAP_COMMANDS {
         for redirect in ["2>/dev/full", "2>&-", "2>&1 >/dev/null | true"] {
             let home = tempfile::tempdir().unwrap();
-            let output = run_redirected(command, home.path(), redirect);
-            assert!(output.status.success(), "{command} {redirect}: {:?}", output.status);
-            assert!(redirect.contains('|') || !output.stdout.is_empty(), "{command} {redirect}");
+            let ran = run_redirected(cheap_command(command, home.path()), redirect);
+            assert_eq!(ran.code, 0, "{command} {redirect}");
+            assert!(redirect.contains('|') || !ran.stdout.is_empty(), "{command} {redirect}");
             assert!(
                 file.is_empty() || home.path().join("out").join(file).is_file(),
                 "{command} {redirect}"
@@ -341,12 +306,8 @@ fn unwritable_stderr_is_ignored() {
         }
     }
     // Errors are not affected.
-    let home = tempfile::tempdir().unwrap();
     for redirect in ["2>/dev/full", "2>&-"] {
-        assert_eq!(
-            run_redirected("report no-such-file.json", home.path(), redirect).status.code(),
-            Some(2)
-        );
+        run_redirected(Osjitter::new(["report", "no-such-file.json"]), redirect).exits(2);
     }
 }
 
@@ -356,9 +317,9 @@ fn unwritable_stdout_keeps_the_file() {
     for (command, file) in CHEAP_COMMANDS {
         for redirect in [">/dev/full", ">/dev/full 2>&1"] {
             let home = tempfile::tempdir().unwrap();
-            let output = run_redirected(command, home.path(), redirect);
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(4), "{command} {redirect}: {stderr}");
+            let ran = run_redirected(cheap_command(command, home.path()), redirect);
+            let (code, stderr) = (ran.code, ran.stderr);
+            assert_eq!(code, 4, "{command} {redirect}: {stderr}");
             let says = "error: cannot write to standard output: No space left on device";
             assert!(redirect.contains("2>") || stderr.contains(says), "{command}: {stderr}");
             assert!(
@@ -368,28 +329,21 @@ fn unwritable_stdout_keeps_the_file() {
         }
         // A stdout that is closed from the start is ignored.
         let home = tempfile::tempdir().unwrap();
-        assert!(run_redirected(command, home.path(), ">&-").status.success(), "{command}");
+        let ran = run_redirected(cheap_command(command, home.path()), ">&-");
+        assert_eq!(ran.code, 0, "{command}: {}", ran.stderr);
     }
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn unwritable_help_is_an_error() {
-    for help in ["--help", "-h", "--version", "run --help", "help gate", "bench clock -h"] {
+    for words in ["--help", "-h", "--version", "run --help", "help gate", "bench clock -h"] {
         let home = tempfile::tempdir().unwrap();
-        let run = |redirect: &str| {
-            Command::new("sh")
-                .args(["-c", &format!("\"$0\" {help} {redirect}")])
-                .arg(env!("CARGO_BIN_EXE_osjitter"))
-                .current_dir(home.path())
-                .output()
-                .unwrap()
-        };
-        let full = run(">/dev/full");
-        let stderr = String::from_utf8_lossy(&full.stderr);
-        assert_eq!(full.status.code(), Some(4), "{help}: {stderr}");
-        assert!(stderr.contains("error: cannot write to standard output"), "{help}: {stderr}");
-        assert!(run(">&-").status.success(), "{help}");
+        let help = || Osjitter::new(words.split(' ')).directory(home.path());
+        let full = run_redirected(help(), ">/dev/full");
+        let is_error = full.stderr.contains("error: cannot write to standard output");
+        assert!(full.code == 4 && is_error, "{words}: {}", full.stderr);
+        assert_eq!(run_redirected(help(), ">&-").code, 0, "{words}");
     }
 }
 
@@ -417,8 +371,8 @@ fn input_is_never_the_output() {
         (vec!["gate", "--subject", "nanosleep", "--limit", "p50=1s", "--report", report], run),
         (vec!["gate", "--subject", "nanosleep", "--limit", "p50=1s", "--report", run], run),
     ] {
-        let refused = Osjitter::new(&args).args(["--force"]).out(out).run().exits(2);
-        assert!(refused.stderr.contains("it is an input"), "{args:?}: {}", refused.stderr);
+        let refused =
+            Osjitter::new(&args).args(["--force"]).out(out).run().refuses("it is an input");
         assert_eq!(refused.stderr.lines().count(), 1, "{args:?}: {}", refused.stderr);
         assert_eq!(listing(Path::new(run)), before, "{args:?}");
     }
@@ -448,15 +402,10 @@ fn long_paths_are_refused_at_once() {
         "calibrate",
         "bench clock",
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-            .args(command.split(' '))
-            .arg("--out")
-            .arg(&long)
-            .output()
-            .unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{command}: {stderr}");
-        assert!(stderr.contains("nothing was run"), "{command}: {stderr}");
+        let to = [Path::new("--out"), &long];
+        let ran = Osjitter::new(command.split(' ')).args(to).run();
+        assert_eq!(ran.code, 2, "{command}: {}", ran.stderr);
+        assert!(ran.stderr.contains("nothing was run"), "{command}: {}", ran.stderr);
     }
     assert_eq!(listing(home.path()), []);
 }
@@ -465,16 +414,11 @@ fn long_paths_are_refused_at_once() {
 fn full_disk_still_shows_the_result() {
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
-    let output = Command::new("sh")
-        .args(["-c", "ulimit -f 1; exec \"$0\" run --subject spin --ticks 200 --out \"$1\""])
-        .arg(env!("CARGO_BIN_EXE_osjitter"))
-        .arg(&out)
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(4), "{stderr}");
-    assert!(stderr.contains("cannot write to") && stderr.contains("out: "), "{stderr}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("spin"), "the table is there");
+    let run = Osjitter::new(["run", "--subject", "spin", "--ticks", "200", "--out"]).args([out]);
+    let ran = run.in_shell(r#"ulimit -f 1; exec "$0" "$@""#).run().exits(4);
+    let is_explained = ran.stderr.contains("cannot write to") && ran.stderr.contains("out: ");
+    assert!(is_explained, "{}", ran.stderr);
+    assert!(ran.stdout.contains("spin"), "the table is there");
     assert_eq!(listing(home.path()), [], "nothing half written, nothing left behind");
 }
 
@@ -483,11 +427,8 @@ fn output_directory_appears_atomically() {
     use std::os::unix::fs::symlink;
     let home = tempfile::tempdir().unwrap();
     let run = |out: &Path| {
-        Command::new(env!("CARGO_BIN_EXE_osjitter"))
-            .args(["run", "--quiet", "--subject", "spin", "--ticks", "20", "--force", "--out"])
-            .arg(out)
-            .output()
-            .unwrap()
+        let run = ["run", "--quiet", "--subject", "spin", "--ticks", "20", "--force", "--out"];
+        Osjitter::new(run).args([out]).run()
     };
     let elsewhere = write_file(home.path(), "elsewhere", "mine");
     let [fifo, link] = ["fifo", "link"].map(|name| home.path().join(name));
@@ -495,16 +436,11 @@ fn output_directory_appears_atomically() {
     assert!(Command::new("mkfifo").arg(fifo.join("report.json")).status().unwrap().success());
     symlink(&elsewhere, link.join("report.json")).unwrap();
     for out in [&fifo, &link] {
-        let refused = run(out);
-        let stderr = String::from_utf8_lossy(&refused.stderr);
-        assert!(
-            refused.status.code() == Some(2) && stderr.contains("is a link, or not a regular file"),
-            "{stderr}"
-        );
+        run(out).refuses("is a link, or not a regular file");
     }
     assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "mine");
     let fresh = home.path().join("a/b");
-    assert!(run(&fresh).status.success());
+    run(&fresh).exits(0);
     let files =
         |directory: &Path| listing(directory).into_iter().map(|(path, _)| path).collect::<Vec<_>>();
     assert_eq!(
@@ -515,7 +451,7 @@ fn output_directory_appears_atomically() {
     // A second run into the same directory keeps other files.
     write_file(&fresh, "notes.txt", "mine");
     let before = files(&fresh);
-    assert!(run(&fresh).status.success());
+    run(&fresh).exits(0);
     assert_eq!(files(&fresh), before);
 }
 
@@ -536,17 +472,12 @@ fn scarce_descriptors_need_a_limit() {
     ];
     for (command, out) in commands {
         let home = tempfile::tempdir().unwrap();
-        let ran = Command::new("sh")
-            .args(["-c", "ulimit -n 5; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_osjitter")])
-            .args(command)
-            .args(out)
-            .env("TICKMETER_DIR", home.path())
-            .current_dir(home.path())
-            .output()
-            .unwrap();
-        let stderr = String::from_utf8_lossy(&ran.stderr);
+        let osjitter = Osjitter::new(command).args(out).directory(home.path());
+        let osjitter = osjitter.env("TICKMETER_DIR", home.path());
+        let ran = osjitter.in_shell(r#"ulimit -n 5; exec "$0" "$@""#).run();
+        let (code, stderr) = (ran.code, ran.stderr);
         if stderr.contains("Too many open files") {
-            assert_eq!(ran.status.code(), Some(4), "{command:?}: {stderr}");
+            assert_eq!(code, 4, "{command:?}: {stderr}");
             assert!(stderr.contains("ulimit -n 1024"), "{command:?}: {stderr}");
         }
         assert!(stderr.is_empty() || stderr.contains("Too many"), "{command:?}: {stderr}");

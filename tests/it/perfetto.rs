@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::fixtures::fixture;
 use crate::osjitter::{Osjitter, Ran};
 
 /// The events of a trace.
@@ -92,18 +93,8 @@ fn export(file: &Path, args: &[&str]) -> Ran {
 }
 
 #[track_caller]
-fn refuses(ran: Ran, says: &str) {
-    let ran = ran.exits(2);
-    assert!(ran.stderr.contains(says) && ran.stdout.is_empty(), "{}", ran.stderr);
-}
-
-#[track_caller]
 fn trace(file: &Path) -> Trace {
     Trace::parse(&export(file, &[]).exits(0).stdout)
-}
-
-fn fixture(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
 fn scripted_run(args: &[&str]) -> Ran {
@@ -173,14 +164,14 @@ fn one_subject_can_be_selected() {
     let trace = Trace::parse(&text);
     assert_eq!(trace.events("scripted-b@500us/current-thread", "tick").len(), 20);
     assert!(!text.contains("scripted@500us"));
-    refuses(export(&file, &["--subject", "other"]), "no such subject");
+    export(&file, &["--subject", "other"]).refuses("no such subject");
 }
 
 #[test]
 fn reports_without_ticks_are_refused() {
     let ran = scripted_run(&["--no-samples"]);
-    refuses(export(&ran.path("report.json"), &[]), "no samples");
-    refuses(export(&fixture("cyclictest.json"), &[]), "no samples");
+    export(&ran.path("report.json"), &[]).refuses("no samples");
+    export(&fixture("cyclictest.json"), &[]).refuses("no samples");
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use files::file::File as _;
 use files::report::{Report, Scenario, Subject};
 
-use crate::osjitter::Osjitter;
+use crate::fixtures::recorded_report;
+use crate::osjitter::{Osjitter, names_in};
 use crate::workspace::root;
 
 fn run(args: &[&str]) -> Osjitter {
@@ -17,12 +18,7 @@ fn single_subjects_are_drawn_on_request() {
     let files = |more: &[&str]| {
         let ran =
             run(&["--subject", "spin", "--ticks", "30"]).args(more).out("fresh").run().exits(0);
-        let mut names: Vec<String> = std::fs::read_dir(ran.path("fresh"))
-            .unwrap()
-            .map(|file| file.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
+        names_in(&ran.path("fresh"))
     };
     let main = ["over-time.svg", "percentiles.svg", "report.html", "report.json", "tradeoff.svg"];
     assert_eq!(files(&[]), main);
@@ -37,10 +33,7 @@ fn many_subjects_get_separate_charts() {
     const SUBJECTS: &str = "os-interval os-interval-delay os-interval-skip os-interval-group os-sleep os-timeout nanosleep \
                     tokio-interval tokio-interval-delay tokio-interval-skip tokio-sleep tokio-sleep-reused tokio-timeout \
                     periodic-interval tokio-busy";
-    let example = Report::from_json(
-        &std::fs::read_to_string(root().join("tests/fixtures/report.json")).unwrap(),
-    )
-    .unwrap();
+    let example = recorded_report();
     let pictures = |subjects: usize| {
         let mut report = example.clone();
         let scenario = report.plan.scenarios[0].clone();

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tickmeter::ENV_DIRECTORY;
 
-use crate::monitor::{metrics_address, start, wait_for_ticks};
+use crate::monitor::{MonitorHome, metrics_address, start, wait_for_ticks};
 use crate::osjitter::Osjitter;
 use crate::top::MeteredProgram;
 
@@ -58,16 +58,15 @@ fn programs_in_a_namespace() {
     if std::process::id() > 2 {
         return; // It would take ids from the processes of the machine.
     }
-    let home = tempfile::tempdir().unwrap();
-    let meters = home.path().join("meters");
-    let mut running =
-        start(home.path(), &["--interval", "1s", "--no-probes", "--listen", "127.0.0.1:0"]);
+    let home = MonitorHome::new();
+    let args = ["--interval", "1s", "--no-probes", "--listen", "127.0.0.1:0"];
+    let mut running = start(home.monitor(&args));
     let address = metrics_address(&mut running);
     let mut registered = Vec::new();
     for programs in 1..=3 {
-        let program = start_with_id(&meters);
+        let program = start_with_id(&home.meters);
         wait_for_ticks(&address, (programs * TICKS) as f64);
-        let listed = list_meters(&meters);
+        let listed = list_meters(&home.meters);
         assert_eq!(listed.len(), 2, "the meters of the others are gone: {listed:?}");
         assert!(listed.iter().all(|meter| meter["pid"] == ID), "{listed:?}");
         registered.push(listed[0]["registered_unix_ns"].as_u64().unwrap());

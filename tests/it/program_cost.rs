@@ -36,8 +36,8 @@ fn burn(cpu_time: Duration) -> u64 {
     }
 }
 
-/// Runs a round of the program with a number of ticks. Returns the CPU time of the ticks between the
-/// first and the last recorded one.
+/// Runs a round of the program with a number of ticks. Returns the CPU time of the ticks between
+/// the first and the last recorded one.
 fn burn_round(ticks: u64) -> u64 {
     burn(BURNT * OUTSIDE_FACTOR);
     let mut meter = tickmeter::Meter::register("burner", PERIOD).unwrap();

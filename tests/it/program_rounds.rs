@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use files::file::File as _;
-use files::report::{Report, Status, Subject};
+use files::report::{Status, Subject};
 
-use crate::osjitter::{Osjitter, Ran, has_program, write_executable};
+use crate::osjitter::{Osjitter, Ran};
+use crate::test_programs::{has_program, write_executable};
 
 /// The rounds of a run: 40 ticks in rounds of 10.
 const ROUNDS: usize = 4;
@@ -84,7 +84,7 @@ fn measure(program: &Path, args: &[&str]) -> Ran {
 const ROUND: &str = r#"series "$ticks" >"$OSJITTER_OUT"; echo "osjitter.requests/1 done""#;
 
 fn program(ran: &Ran) -> Subject {
-    let report = Report::from_json(&ran.file("report.json")).unwrap();
+    let report = ran.report();
     report.subjects.into_iter().find(|s| s.name != "nanosleep").unwrap()
 }
 
@@ -109,7 +109,7 @@ fn early_end_completes_the_run() {
     const ROUND_TICKS: u64 = 250;
     let home = Home::new(ROUND);
     let ran = measure(&home.path("loop"), &["--period", "100us"]).exits(0);
-    let report = Report::from_json(&ran.file("report.json")).unwrap();
+    let report = ran.report();
     let settled = report.settled.expect("an early end");
     assert!(settled.rounds < settled.planned_rounds);
     assert!(!report.partial);
@@ -126,8 +126,8 @@ fn profiled_rounds_are_processes() {
     let home = Home::new(ROUND);
     let ran = home.run(&home.path("loop"), &["--why"]).exits(0);
     assert_eq!(program(&ran).rounds.len(), ROUNDS, "{}", ran.stderr);
-    // A program without times is profiled once. The program of the other rounds is started before or
-    // after that, or both.
+    // A program without times is profiled once. The program of the other rounds is started before
+    // or after that, or both.
     let starts = home.starts() - REHEARSALS - SETTINGS_RUNS;
     assert!((2..=3).contains(&starts), "{starts} starts");
 }
@@ -202,7 +202,7 @@ fn failures_after_last_round_count() {
 fn left_over_processes_are_reported() {
     let home = Home::with_end(ROUND, "sleep 1000 & exit 0");
     let ran = home.run(&home.path("loop"), &[]).exits(0);
-    let report = Report::from_json(&ran.file("report.json")).unwrap();
+    let report = ran.report();
     assert!(report.warnings.iter().any(|warning| warning.code == "left-over-processes"));
 }
 

@@ -12,8 +12,11 @@ use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// Connects the streams of a command to a new terminal, and returns the other end.
-pub fn connect_terminal(process: &mut Command) -> File {
+pub const COLUMNS: u16 = 80;
+pub const LINES: u16 = 24;
+
+/// Opens a terminal. Returns the end that a terminal emulator has, and the one of programs.
+pub fn open_terminal() -> (File, File) {
     let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&main).unwrap();
     unlockpt(&main).unwrap();
@@ -21,10 +24,16 @@ pub fn connect_terminal(process: &mut Command) -> File {
     let path = OsStr::from_bytes(name.as_bytes());
     let flags = OFlags::NOCTTY.bits() as i32;
     let other = File::options().read(true).write(true).custom_flags(flags).open(path).unwrap();
-    let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let size = Winsize { ws_row: LINES, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&other, size).unwrap();
+    (File::from(main), other)
+}
+
+/// Connects the streams of a command to a new terminal, and returns the other end.
+pub fn connect_terminal(process: &mut Command) -> File {
+    let (main, other) = open_terminal();
     process.stdin(other.try_clone().unwrap()).stdout(other.try_clone().unwrap()).stderr(other);
-    File::from(main)
+    main
 }
 
 /// Reads until a text appears. Returns false if the other end is closed before.

@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use files::file::File as _;
-use files::report::{Report, Status, Warning};
+use files::report::{Status, Warning};
 
-use crate::osjitter::{Osjitter, Ran};
+use crate::fixtures::recorded_report;
+use crate::osjitter::{Osjitter, Ran, one_line};
 use crate::workspace::root;
 
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/report.json");
@@ -49,8 +50,7 @@ fn report_reproduces_table_and_pictures() {
 /// A subject of which the first rounds were measured has numbers like any other.
 #[test]
 fn late_failures_are_named_everywhere() {
-    let text = std::fs::read_to_string(FIXTURE).unwrap();
-    let mut failed = Report::from_json(&text).unwrap();
+    let mut failed = recorded_report();
     let id = failed.subjects[0].id.clone();
     failed.subjects[0].status = Status::Failed { reason: "it exploded".to_owned() };
     let home = tempfile::tempdir().unwrap();
@@ -76,8 +76,7 @@ fn late_failures_are_named_everywhere() {
 
 #[test]
 fn early_ends_are_named_alike() {
-    let text = std::fs::read_to_string(FIXTURE).unwrap();
-    let mut ended = Report::from_json(&text).unwrap();
+    let mut ended = recorded_report();
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("report.json");
     ended.partial = true;
@@ -109,8 +108,7 @@ fn standard_input_can_be_read() {
             assert!(stdout.contains("nanosleep"), "{args:?}: {stdout}");
         }
     }
-    let none = Osjitter::new(["report", "-"]).run().exits(2);
-    assert!(none.stderr.contains("the file is empty"), "{}", none.stderr);
+    Osjitter::new(["report", "-"]).run().refuses("the file is empty");
 }
 
 #[test]
@@ -131,10 +129,7 @@ fn invalid_reports_are_rejected() {
     ] {
         let file = home.path().join("with space.json");
         std::fs::write(&file, text).unwrap();
-        let refused = report(&file).run().exits(2);
-        let stderr = refused.stderr;
-        assert!(stderr.contains(says) && stderr.contains("with space.json"), "{text}: {stderr}");
-        assert!(refused.stdout.is_empty());
+        report(&file).run().refuses(says).refuses("with space.json");
     }
     report(Path::new("no-such-file.json")).run().exits(2);
 }
@@ -150,12 +145,7 @@ fn invalid_bench_files_are_rejected() {
         (r#"{"schema":"osjitter.bench/1","bench":"timeout""#, "EOF while parsing"),
     ] {
         std::fs::write(&file, text).unwrap();
-        let refused = report(&file).args(["--format", "table"]).run().exits(2);
-        let stderr = refused.stderr;
-        assert!(
-            stderr.contains(says) && stderr.contains("bench.json") && refused.stdout.is_empty(),
-            "{text}: {stderr}"
-        );
+        report(&file).args(["--format", "table"]).run().refuses(says).refuses("bench.json");
     }
 }
 
@@ -224,12 +214,7 @@ fn options_of_other_formats_are_rejected() {
             "the file of a bench has no format hlog; it offers table, json, markdown, html, svg",
         ),
     ] {
-        let refused = report(file).args(args).run().exits(2);
-        assert!(
-            refused.stderr.contains(says) && refused.stdout.is_empty(),
-            "{args:?}: {}",
-            refused.stderr
-        );
+        report(file).args(args).run().refuses(says);
     }
 }
 
@@ -254,8 +239,7 @@ fn reference_needs_its_workload() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("timeout.json");
     std::fs::write(&file, text.replace("\"channel-multi-thread\"", "\"another\"")).unwrap();
-    let refused = report(&file).args(["--reference"]).run().exits(2);
-    assert!(refused.stderr.contains("channel-multi-thread"), "{}", refused.stderr);
+    report(&file).args(["--reference"]).run().refuses("channel-multi-thread");
 }
 
 #[test]
@@ -264,11 +248,8 @@ fn bins_have_no_unit() {
     let bins = home.path().join("a.bins.csv");
     report(Path::new(FIXTURE)).args(["--format", "bins", "--out"]).args([&bins]).run().exits(0);
     let gate = ["gate", "--limit", "p99=1s", "--unit", "us", "--report"].map(OsStr::new);
-    for refused in [
-        report(&bins).args(["--unit", "us"]).run().exits(2),
-        Osjitter::new(gate).args([&bins]).run().exits(2),
-    ] {
-        assert!(refused.stderr.contains("in nanoseconds"), "{}", refused.stderr);
+    for command in [report(&bins).args(["--unit", "us"]), Osjitter::new(gate).args([&bins])] {
+        command.run().refuses("in nanoseconds");
     }
 }
 
@@ -344,7 +325,7 @@ fn formats_have_one_order() {
         ("README", readme, 3),
     ];
     for (name, text, count) in texts {
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = one_line(&text);
         let mut rest = text.as_str();
         for part in &parts[..count] {
             let at = rest.find(part).unwrap_or_else(|| panic!("{name}: no {part:?} in {rest}"));

@@ -1,50 +1,31 @@
 //! Tests that a stop of the whole process delays every tick in it.
 #![cfg(unix)]
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use files::file::File as _;
-use files::report::Report;
 use rustix::process::Signal;
 
-use crate::osjitter::send_signal;
+use crate::osjitter::Osjitter;
 
 const PERIOD_NS: i64 = 500_000;
 
 /// Runs a round of 1,200 ticks at 500 us, and stops the whole process for a while, `pause_ms` after
 /// the run's first line. Returns the lateness of every tick and the minimum duration of the stop.
+#[allow(clippy::disallowed_methods, reason = "the length of the stall is what is tested")]
 fn stalled_round(subject: &str, pause_ms: u64) -> (Vec<i64>, i64) {
-    let out = tempfile::tempdir().unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-        .args(["run", "--subject", subject, "--period", "500us"])
-        .args(["--ticks", "1200", "--round-ticks", "1200"])
-        .arg("--out")
-        .arg(out.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
-    assert!(stderr.next().unwrap().unwrap().starts_with("1 subject"), "it begins");
-    #[allow(clippy::disallowed_methods, reason = "the length of the stall is what is tested")]
-    let stalled = {
-        std::thread::sleep(Duration::from_millis(pause_ms));
-        send_signal(child.id(), Signal::STOP);
-        let stopped = Instant::now();
-        std::thread::sleep(Duration::from_millis(200));
-        let stalled = stopped.elapsed();
-        send_signal(child.id(), Signal::CONT);
-        stalled
-    };
-    stderr.for_each(drop);
-    assert!(child.wait().unwrap().success());
-    let report =
-        Report::from_json(&std::fs::read_to_string(out.path().join("report.json")).unwrap())
-            .unwrap();
-    assert_eq!(report.subjects[0].rounds.len(), 1);
-    (report.subjects[0].rounds[0].lateness_ns.clone(), i64::try_from(stalled.as_nanos()).unwrap())
+    let run = ["run", "--subject", subject, "--period", "500us"];
+    let round = ["--ticks", "1200", "--round-ticks", "1200"];
+    let mut running = Osjitter::new(run).args(round).out("").start();
+    running.says("1 subject");
+    std::thread::sleep(Duration::from_millis(pause_ms));
+    running.signal(Signal::STOP);
+    let stopped = Instant::now();
+    std::thread::sleep(Duration::from_millis(200));
+    let stalled = stopped.elapsed();
+    running.signal(Signal::CONT);
+    let mut rounds = running.ends().exits(0).report().subjects.remove(0).rounds;
+    assert_eq!(rounds.len(), 1);
+    (rounds.remove(0).lateness_ns, i64::try_from(stalled.as_nanos()).unwrap())
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use crate::osjitter::Osjitter;
 #[cfg(unix)]
-use crate::osjitter::{poll_until, write_executable};
+use crate::process_control::poll_until;
+#[cfg(unix)]
+use crate::test_programs::write_executable;
 
 const REPORT: &str = "results/2026-11-27-epyc-kvm-2cpu/report.json.gz";
 

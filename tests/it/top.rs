@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[cfg(target_os = "linux")]
@@ -12,7 +12,12 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tickmeter::{ENV_DIRECTORY, Meter};
 
-use crate::osjitter::{Osjitter, poll_until, send_signal};
+use crate::osjitter::Osjitter;
+#[cfg(target_os = "linux")]
+use crate::process_control::state;
+use crate::process_control::{KilledOnDrop, poll_until, send_signal};
+#[cfg(target_os = "linux")]
+use crate::pseudo_terminal::{connect_terminal, open_terminal};
 use crate::schema;
 
 /// Environment variable with the number of ticks of the metered program; unlimited if unset.
@@ -78,8 +83,8 @@ fn metered_program() {
     }
 }
 
-/// A running metered program. It is killed when this is dropped.
-pub struct MeteredProgram(Child);
+/// A running metered program, which ends with its test.
+pub struct MeteredProgram(KilledOnDrop);
 
 impl MeteredProgram {
     pub fn start(directory: &Path) -> Self {
@@ -111,18 +116,11 @@ impl MeteredProgram {
             .map_while(Result::ok)
             .any(|line| line == ready);
         assert!(is_ready, "the program did not start");
-        Self(child)
+        Self(KilledOnDrop(child))
     }
 
     pub fn id(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for MeteredProgram {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.0.0.id()
     }
 }
 
@@ -169,7 +167,7 @@ fn json_lists_running_meters() {
     for meter in meters {
         assert_eq!(
             (meter["pid"].as_u64(), meter["period_ns"].as_u64()),
-            (Some(program.0.id().into()), Some(2_000_000))
+            (Some(program.id().into()), Some(2_000_000))
         );
         assert_eq!(meter["last_60s"], Value::Null, "it was watched for less time");
         assert_eq!(meter["total"]["early"], 0);
@@ -238,11 +236,8 @@ fn files_of_killed_programs_are_removed() {
         serde_json::from_str::<Value>(&ran.stdout).unwrap()["meters"],
         Value::Array(Vec::new())
     );
-    assert!(
-        directory.join("1.tickmeter").exists() && ran.stderr.contains("docs/src/watching.md"),
-        "{}",
-        ran.stderr
-    );
+    assert!(directory.join("1.tickmeter").exists(), "{}", ran.stderr);
+    assert!(ran.stderr.contains("docs/src/watching.md"), "{}", ran.stderr);
 }
 
 #[test]
@@ -263,11 +258,8 @@ fn invalid_meter_files_are_reported() {
     write(17 * 8, b"\x1b[2Jrol-");
     std::fs::write(home.path().join("x\u{1b}[2J.tickmeter"), "").unwrap();
     let ran = top(home.path(), &[]).run().exits(0);
-    assert!(
-        ran.stderr.contains("layout version 9") && ran.stderr.contains("is not a meter's file"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("layout version 9"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("is not a meter's file"), "{}", ran.stderr);
     assert!(ran.stdout.contains("\u{fffd}[2Jrol-loop"), "{}", ran.stdout);
     assert!(!(ran.stderr + &ran.stdout).contains('\u{1b}'));
     drop(program);
@@ -280,8 +272,7 @@ fn errors_without_meters_or_terminal_help() {
     let ran = top(&missing, &[]).run().exits(0);
     assert_eq!(ran.stdout, "");
     assert!(ran.stderr.contains("no metered loop"), "{}", ran.stderr);
-    let ran = Osjitter::new(["top"]).env(ENV_DIRECTORY, &missing).run().exits(2);
-    assert!(ran.stderr.contains("--once"), "{}", ran.stderr);
+    Osjitter::new(["top"]).env(ENV_DIRECTORY, &missing).run().refuses("--once");
     Osjitter::new(["top", "--format", "json"]).run().exits(2);
 }
 
@@ -321,55 +312,18 @@ struct LiveTop {
     modes_before: TerminalModes,
 }
 
-/// A process that does not outlive its test.
-#[cfg(target_os = "linux")]
-struct KilledOnDrop(Child);
-
-#[cfg(target_os = "linux")]
-impl Drop for KilledOnDrop {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Input, output and local modes of a terminal.
 #[cfg(target_os = "linux")]
 type TerminalModes = [u32; 3];
 
-/// Opens a terminal. Returns the end that a terminal emulator has, and the one of programs.
-#[cfg(target_os = "linux")]
-fn open_terminal() -> (std::fs::File, std::fs::File) {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    use rustix::termios::{Winsize, tcsetwinsize};
-    use std::os::unix::ffi::OsStrExt as _;
-
-    let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&main).unwrap();
-    unlockpt(&main).unwrap();
-    let name = ptsname(&main, Vec::new()).unwrap();
-    let path = std::ffi::OsStr::from_bytes(name.as_bytes());
-    let other = std::fs::File::options().read(true).write(true).open(path).unwrap();
-    let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-    tcsetwinsize(&other, size).unwrap();
-    (std::fs::File::from(main), other)
-}
-
 #[cfg(target_os = "linux")]
 impl LiveTop {
     fn start(directory: &Path) -> Self {
-        let (terminal, other) = open_terminal();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
+        command.arg("top").env(ENV_DIRECTORY, directory).env("TERM", "xterm-256color");
+        let terminal = connect_terminal(&mut command);
         let modes_before = terminal_modes(&terminal);
-        let child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-            .arg("top")
-            .env(ENV_DIRECTORY, directory)
-            .env("TERM", "xterm-256color")
-            .stdin(other.try_clone().unwrap())
-            .stdout(other.try_clone().unwrap())
-            .stderr(other)
-            .spawn()
-            .unwrap();
-        let child = KilledOnDrop(child);
+        let child = KilledOnDrop(command.spawn().unwrap());
         let mut top = Self { terminal, child, output: Vec::new(), seen: 0, modes_before };
         top.shows("q quit");
         assert_ne!(top.modes(), top.modes_before, "the terminal is in raw mode");
@@ -412,11 +366,7 @@ impl LiveTop {
 
     /// Waits until the process is stopped.
     fn wait_until_stopped(&self) {
-        let stat = format!("/proc/{}/stat", self.child.0.id());
-        poll_until(|| {
-            let stat = std::fs::read_to_string(&stat).unwrap();
-            stat.rsplit(')').next().unwrap().trim_start().starts_with('T').then_some(())
-        });
+        poll_until(|| (state(self.child.0.id()) == Some('T')).then_some(()));
     }
 
     /// Waits for the end, checks that the mode of the terminal is restored, and returns the output.

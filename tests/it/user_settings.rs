@@ -8,6 +8,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::osjitter::{Osjitter, Ran, Running, run_long_enough};
+use crate::process_control::eventually;
 use crate::schema;
 
 /// Variable in the environment of osjitter and of everything that it starts.
@@ -82,12 +83,13 @@ impl Scene {
         assert_eq!(log, "try\nundo\n".repeat(changes));
     }
 
-    /// Waits for the end of all processes after one of them was killed. Another one may repeat its undo.
+    /// Waits for the end of all processes after one of them was killed. Another one may repeat its
+    /// undo.
     #[track_caller]
     fn assert_cleaned_up(&self) {
         #[cfg(target_os = "linux")]
         {
-            use crate::osjitter::processes_with_variable;
+            use crate::process_control::processes_with_variable;
             let processes = || processes_with_variable(MARK, self.0.path());
             assert!(eventually(|| processes().is_empty()), "{:?}", processes());
         }
@@ -98,15 +100,6 @@ impl Scene {
         }
         self.assert_turns(&log);
     }
-}
-
-/// Waits for a condition. The limit is longer than any machine needs.
-fn eventually(condition: impl Fn() -> bool) -> bool {
-    const POLLS: u32 = 12_000;
-    (0..POLLS).any(|_| {
-        pause(Duration::from_millis(5));
-        condition()
-    })
 }
 
 #[allow(clippy::disallowed_methods, reason = "the command measures in the meantime")]
@@ -172,9 +165,9 @@ fn stopped_service_undoes_its_setting() {
     let scene = Scene::new();
     let running = scene.start();
     scene.wait_for_round();
-    for process in crate::osjitter::processes_with_variable(MARK, scene.0.path()) {
+    for process in crate::process_control::processes_with_variable(MARK, scene.0.path()) {
         // A command may have ended in the meantime.
-        let _ = rustix::process::kill_process(crate::osjitter::pid(process), Signal::TERM);
+        let _ = rustix::process::kill_process(crate::process_control::pid(process), Signal::TERM);
     }
     running.ends().exits(4);
     scene.assert_cleaned_up();
@@ -269,11 +262,9 @@ fn invalid_settings_exit_with_2() {
         (&["--try", "again=true", "--undo", "true"], "another setting has this name"),
         (&["--load", "cpu:x"], "--load"),
     ] {
-        let ran = Osjitter::new(["doctor", "--prove"]).args(args).run().exits(2);
-        assert!(ran.stdout.is_empty() && ran.stderr.contains(says), "{args:?}: {}", ran.stderr);
+        Osjitter::new(["doctor", "--prove"]).args(args).run().refuses(says);
     }
-    let ran = Osjitter::new(["doctor", "--try", "a=true", "--undo", "true"]).run().exits(2);
-    assert!(ran.stderr.contains("--prove"), "{}", ran.stderr);
+    Osjitter::new(["doctor", "--try", "a=true", "--undo", "true"]).run().refuses("--prove");
 }
 
 #[test]
@@ -314,7 +305,7 @@ mod helper {
     use rustix::process::kill_process;
 
     use super::*;
-    use crate::osjitter::{pid, processes_with_variable, send_signal, state};
+    use crate::process_control::{pid, processes_with_variable, send_signal, state};
 
     /// Returns the process that runs the commands, once it is started.
     fn helper(scene: &Scene) -> Option<u32> {
@@ -325,8 +316,8 @@ mod helper {
         processes_with_variable(MARK, scene.0.path()).into_iter().find(is_helper)
     }
 
-    /// Disturbs the helper of proofs until osjitter undoes a setting in its place: on a busy machine, a
-    /// setting is no longer in effect when the signal arrives.
+    /// Disturbs the helper of proofs until osjitter undoes a setting in its place: on a busy
+    /// machine, a setting is no longer in effect when the signal arrives.
     #[track_caller]
     fn assert_replaced(says: &str, disturb: impl Fn(&Scene, &Running)) {
         const ATTEMPTS: usize = 20;

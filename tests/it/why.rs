@@ -1,28 +1,22 @@
 //! Tests `osjitter run --why`: it leaves figures unchanged, adds a diagnosis, and finds injected
 //! causes.
 
-use files::file::File as _;
-use files::report::Report;
 #[cfg(target_os = "linux")]
 use files::report::why::{Class, Shares};
 use files::report::why::{Tier, Why};
 use serde_json::{Value, json};
 
 use crate::osjitter::{Osjitter, Ran};
-#[cfg(target_os = "linux")]
-use crate::osjitter::{late_service, service};
 use crate::schema;
+#[cfg(target_os = "linux")]
+use crate::test_programs::{late_service, service};
 
 fn run(args: &[&str]) -> Osjitter {
     Osjitter::new(["run", "--why"]).args(args)
 }
 
-fn report(ran: &Ran) -> Report {
-    Report::from_json(&ran.file("report.json")).unwrap()
-}
-
 fn single_diagnosis(ran: &Ran) -> Why {
-    report(ran).subjects.remove(0).why.expect("the subject was profiled")
+    ran.report().subjects.remove(0).why.expect("the subject was profiled")
 }
 
 #[test]
@@ -35,7 +29,7 @@ fn profiling_leaves_figures_unchanged() {
     let diagnosis = profiled.stdout.strip_prefix(&plain.stdout).expect("the same table");
     assert!(diagnosis.contains("scripted"), "{}", profiled.stdout);
     let subjects = |ran: &Ran| {
-        let mut value: Value = serde_json::from_str(&ran.file("report.json")).unwrap();
+        let mut value = ran.json("report.json");
         value["subjects"][0].as_object_mut().unwrap().remove("why");
         // The start of the rounds differs between runs.
         value["subjects"][0]["rounds"]
@@ -48,7 +42,7 @@ fn profiling_leaves_figures_unchanged() {
     assert_eq!(subjects(&plain), subjects(&profiled));
     let why = single_diagnosis(&profiled);
     assert_eq!((why.tier, why.shares_ns), (None, None), "a script has no threads");
-    assert_eq!(why.rounds.len(), report(&profiled).subjects[0].rounds.len());
+    assert_eq!(why.rounds.len(), profiled.report().subjects[0].rounds.len());
 }
 
 #[test]
@@ -56,7 +50,7 @@ fn every_subject_is_profiled() {
     let args = ["--subject", "all", "--ticks", "60", "--why-threshold", "20us"];
     let ran = run(&args).out("").run().exits(0);
     schema::valid(&ran.file("report.json"), "report.1");
-    for subject in report(&ran).subjects {
+    for subject in ran.report().subjects {
         let why = subject.why.expect("the subject was profiled");
         assert_eq!(
             (why.ticks <= 60, why.rounds.len()),
@@ -133,7 +127,7 @@ fn metered_program_is_profiled_externally() {
         .run()
         .exits(0);
     schema::valid(&ran.file("report.json"), "report.1");
-    let report = report(&ran);
+    let report = ran.report();
     assert_eq!(report.subjects[0].name, "service");
     let why = report.subjects[0].why.as_ref().expect("the subject was profiled");
     let Some(tier) = why.tier else {
@@ -177,8 +171,8 @@ fn late_ticks_name_their_function() {
     assert!(is_named, "no function is named");
 }
 
-/// Measures a service that is late in a function, with this number of ticks and of those in a round.
-/// Returns false if the machine was too busy to name a function.
+/// Measures a service that is late in a function, with this number of ticks and of those in a
+/// round. Returns false if the machine was too busy to name a function.
 #[cfg(target_os = "linux")]
 fn is_late_function_named((ticks, round_ticks): (&str, &str)) -> bool {
     let ran = run(&["--why-threshold", "10ms", "--period", "10ms", "--ticks", ticks])
@@ -192,7 +186,7 @@ fn is_late_function_named((ticks, round_ticks): (&str, &str)) -> bool {
     }
     let ran = ran.exits(0);
     schema::valid(&ran.file("report.json"), "report.1");
-    let report = report(&ran);
+    let report = ran.report();
     let why = report.subjects[0].why.as_ref().expect("the subject was profiled");
     let Some(code) = &why.code else {
         assert!(why.tier.is_none(), "{:?}", why.missing);
@@ -224,8 +218,7 @@ fn is_late_function_named((ticks, round_ticks): (&str, &str)) -> bool {
 fn unprofiled_runs_have_no_diagnosis() {
     let ran = Osjitter::new(["run", "--subject", "spin", "--ticks", "20"]).out("").run().exits(0);
     assert!(!ran.file("report.json").contains("\"why\""));
-    let refused = Osjitter::new(["run", "--why-threshold", "1ms"]).run().exits(2);
-    assert!(refused.stderr.contains("--why"), "{}", refused.stderr);
+    Osjitter::new(["run", "--why-threshold", "1ms"]).run().refuses("--why");
 }
 
 /// Runs up to five tries and checks that in three of them most of the lateness that the machine did
@@ -254,24 +247,18 @@ fn assert_found(injected: &[Class], mut measure: impl FnMut() -> Option<Shares>)
 
 #[cfg(target_os = "linux")]
 mod injected {
-    use std::process::{Child, Command, Stdio};
+    use std::process::{Command, Stdio};
+
+    use files::file::File as _;
+    use files::report::Report;
 
     use super::*;
+    use crate::process_control::KilledOnDrop;
 
-    /// Kills and reaps a child process when it is dropped.
-    struct ChildGuard(Child);
-
-    impl Drop for ChildGuard {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
-
-    fn shell(script: &str, args: &[&str]) -> ChildGuard {
+    fn shell(script: &str, args: &[&str]) -> KilledOnDrop {
         let mut command = Command::new("sh");
         command.args(["-c", script, "sh"]).args(args).stdout(Stdio::null()).stderr(Stdio::null());
-        ChildGuard(command.spawn().expect("a shell"))
+        KilledOnDrop(command.spawn().expect("a shell"))
     }
 
     #[test]
@@ -282,7 +269,7 @@ mod injected {
             let args =
                 ["run", "--subject", "spin", "--duration", "30s", "--cpu", "0", "--no-progress"];
             command.args(args).arg("--out").arg(out.path());
-            ChildGuard(
+            KilledOnDrop(
                 command
                     .stdout(Stdio::null())
                     .stderr(Stdio::null())
@@ -311,26 +298,15 @@ mod injected {
     #[test]
     fn stopped_process_assert_found() {
         assert_found(&[Class::Stopped], || {
-            let out = tempfile::tempdir().expect("a temporary directory");
             let args = [
-                "run", "--why", "--subject", "os-interval", "--ticks", "1000", "--why-threshold",
-                "1ms", "--quiet",
+                "--subject", "os-interval", "--ticks", "1000", "--why-threshold", "1ms", "--quiet",
             ];
-            let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
-            command
-                .args(args)
-                .arg("--out")
-                .arg(out.path())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            let mut measured = command.spawn().expect("the binary runs");
+            let measured = run(&args).out("").start();
             let stops = "while kill -STOP $1; do sleep 0.004; kill -CONT $1; sleep 0.02; done";
             let stopper = shell(stops, &[&measured.id().to_string()]);
-            assert!(measured.wait().expect("it ends").success());
+            let ran = measured.ends().exits(0);
             drop(stopper);
-            let text =
-                std::fs::read_to_string(out.path().join("report.json")).expect("it was written");
-            let why = Report::from_json(&text).unwrap().subjects.remove(0).why?;
+            let why = ran.report().subjects.remove(0).why?;
             let one_cpu = std::thread::available_parallelism().is_ok_and(|n| n.get() == 1);
             assert!(
                 one_cpu || why.tier.is_none() || why.evidence.standstill_ns.is_some(),
@@ -363,25 +339,18 @@ mod injected {
         let out = tempfile::tempdir().expect("a temporary directory");
         std::fs::set_permissions(out.path(), std::fs::Permissions::from_mode(0o777))
             .expect("it is ours");
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]);
-        command
-            .arg(env!("CARGO_BIN_EXE_osjitter"))
-            .args(["run", "--why", "--subject", "os-interval", "--ticks", "300"]);
-        let Ok(ran) = command.arg("--out").arg(out.path()).output() else { return };
-        let stderr = String::from_utf8_lossy(&ran.stderr);
-        if stderr.contains("setpriv") || stderr.contains("Permission denied") {
+        let script =
+            r#"exec setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs "$0" "$@""#;
+        let osjitter = run(&["--subject", "os-interval", "--ticks", "300", "--out"]);
+        let ran = osjitter.args([out.path()]).in_shell(script).run();
+        if ran.stderr.contains("setpriv") || ran.stderr.contains("Permission denied") {
             // Only root can change the user.
             return;
         }
-        assert!(ran.status.success(), "{stderr}");
+        ran.exits(0);
         let text = std::fs::read_to_string(out.path().join("report.json")).expect("it was written");
-        let why = Report::from_json(&text)
-            .unwrap()
-            .subjects
-            .remove(0)
-            .why
-            .expect("the subject was profiled");
+        let mut subjects = Report::from_json(&text).unwrap().subjects;
+        let why = subjects.remove(0).why.expect("the subject was profiled");
         let missing = why.missing.expect("CAP_PERFMON is missing");
         assert!(why.tier.is_some_and(|tier| tier < missing.tier), "{missing:?}");
         assert!(missing.tier != Tier::B1 || missing.reason.contains("CAP_PERFMON"), "{missing:?}");
@@ -390,29 +359,14 @@ mod injected {
 
     #[test]
     fn missing_proc_is_reported() {
-        let out = tempfile::tempdir().expect("a temporary directory");
-        let script = "mount -t tmpfs none /proc || exit 77; exec \"$@\"";
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_osjitter")]);
-        command
-            .args(["run", "--why", "--subject", "os-interval", "--ticks", "200"])
-            .arg("--out")
-            .arg(out.path());
-        let Ok(ran) = command.output() else { return };
-        if !out.path().join("report.json").exists()
-            && !String::from_utf8_lossy(&ran.stderr).contains("osjitter")
-        {
+        const SCRIPT: &str = r#"exec unshare --mount sh -c 'mount -t tmpfs none /proc || exit 77; exec "$0" "$@"' "$0" "$@""#;
+        let osjitter = run(&["--subject", "os-interval", "--ticks", "200"]).out("");
+        let ran = osjitter.in_shell(SCRIPT).run();
+        if !ran.path("report.json").exists() && !ran.stderr.contains("osjitter") {
             // Hiding /proc requires root.
             return;
         }
-        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-        let text = std::fs::read_to_string(out.path().join("report.json")).expect("it was written");
-        let why = Report::from_json(&text)
-            .unwrap()
-            .subjects
-            .remove(0)
-            .why
-            .expect("the subject was profiled");
+        let why = single_diagnosis(&ran.exits(0));
         assert!(why.tier != Some(Tier::A1), "the accounts are files of /proc: {:?}", why.tier);
         assert_eq!(why.missing.map(|m| m.tier), Some(Tier::A1));
     }

@@ -43,7 +43,8 @@ Examples:
   osjitter bench clock --drift 1s --drift 10s --order-reads 1_000_000_000
   osjitter bench clock --load --format json --out results/clock")]
 pub struct BenchClockArgs {
-    /// Number of threads that read concurrently; repeat for several [default: 1, 2, 4 and that of CPUs]
+    /// Number of threads that read concurrently; repeat for several [default: 1, 2, 4 and that of
+    /// CPUs]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     threads: Vec<u64>,
     /// Compare with the operating system's clock over this time; repeat for several

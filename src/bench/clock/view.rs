@@ -162,7 +162,8 @@ impl ClockReport {
         Some((order.violations, order.reads))
     }
 
-    /// Returns the costs of a clock of `tach` and of std; infinity for a clock that was not measured.
+    /// Returns the costs of a clock of `tach` and of std; infinity for a clock that was not
+    /// measured.
     fn compared_costs(&self, clock: &str, threads: u64) -> (f64, f64) {
         let tach = self.cost_ns(clock, threads).unwrap_or(f64::INFINITY);
         let std = self.cost_ns("std", threads).unwrap_or(f64::INFINITY);

@@ -59,21 +59,23 @@ pub struct BenchTimeoutArgs {
     /// Implementation of the timeout; repeat for several [default: all]
     #[arg(long, value_name = "NAME", value_parser = selection_parser::<Variant>("variant"), hide_possible_values = true, help_heading = "Cases")]
     variant: Vec<Selection<Variant>>,
-    /// Clock of the timeouts; repeat for several [default: tokio, and tach if the variant supports it]
+    /// Clock of the timeouts; repeat for several [default: tokio, and tach if the variant supports
+    /// it]
     #[arg(long, value_name = "NAME", value_parser = selection_parser::<Clock>("clock"), hide_possible_values = true, help_heading = "Cases")]
     clock: Vec<Selection<Clock>>,
     /// Workload; repeat for several [default: all]
     #[arg(long, value_name = "NAME", value_parser = selection_parser::<WorkloadKind>("workload"), hide_possible_values = true, help_heading = "Cases")]
     workload: Vec<Selection<WorkloadKind>>,
-    /// Length of the timeout, from 10us to 10s; repeat for several [default: 10s, and shorter ones in some
-    /// workloads]
+    /// Length of the timeout, from 10us to 10s; repeat for several [default: 10s, and shorter ones
+    /// in some workloads]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_length, help_heading = "Cases")]
     length: Vec<Duration>,
     /// Number of concurrent timeouts in the workloads timers and expired, up to 100000; repeat for several
     /// [default: 1, 1000, 100000; expired: 10000]
     #[arg(long, value_name = "N", value_parser = parse_timers, help_heading = "Cases")]
     timers: Vec<u64>,
-    /// Share of messages that never arrive in the workload fire; repeat for several [default: 1%, 100%]
+    /// Share of messages that never arrive in the workload fire; repeat for several [default: 1%,
+    /// 100%]
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = parse_share, help_heading = "Cases")]
     fire: Vec<u64>,
     /// Capacity of the channel

@@ -140,9 +140,9 @@ impl SessionPlan {
     }
 }
 
-/// Makes the numbers of a session inconclusive that early ticks could have lowered. Lost ticks are not
-/// examined: the control loses none, whatever the subject does with missed ticks. Neither are stalls:
-/// those of the machine differ between sessions, and between a thread and a timer wheel.
+/// Makes the numbers of a session inconclusive that early ticks could have lowered. Lost ticks are
+/// not examined: the control loses none, whatever the subject does with missed ticks. Neither are
+/// stalls: those of the machine differ between sessions, and between a thread and a timer wheel.
 pub fn leave_early_open(metrics: &mut [BaselineMetric], arrivals: &Arrivals) {
     for metric in metrics {
         if arrivals.is_early(doubtful_side(metric.judged.verdict)) {

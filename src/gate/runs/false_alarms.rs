@@ -2,9 +2,9 @@
 //! benchmarks that leave once they are decided.
 //!
 //! The values were recorded: 100 pairs of runs of 14 benchmarks of httparse, each against a copy of
-//! itself. A simulated gate draws blocks of successive pairs, and exchanges the sides of each pair at
-//! random. Nothing distinguishes the sides then, and the drift of the machine, the outliers, and what
-//! the benchmarks of a run have in common remain.
+//! itself. A simulated gate draws blocks of successive pairs, and exchanges the sides of each pair
+//! at random. Nothing distinguishes the sides then, and the drift of the machine, the outliers, and
+//! what the benchmarks of a run have in common remain.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use super::*;
 
 /// Number of successive pairs that are drawn together.
 const BLOCK_PAIRS: usize = 10;
-/// A tolerance of almost nothing, for which each significant change is a regression. The rate of false
-/// alarms is then the whole alpha; larger tolerances lower it.
+/// A tolerance of almost nothing, for which each significant change is a regression. The rate of
+/// false alarms is then the whole alpha; larger tolerances lower it.
 const NO_TOLERANCE: f64 = 1e-6;
 
 /// A suite of benchmarks whose programs are replaced by recorded pairs.
@@ -58,7 +58,8 @@ impl RecordedSuite {
         Self { values, plan }
     }
 
-    /// Simulates a gate in which the candidate takes `slowdown` times as long in the first benchmark.
+    /// Simulates a gate in which the candidate takes `slowdown` times as long in the first
+    /// benchmark.
     fn gate(&self, seed: u64, slowdown: f64) -> Outcome {
         let mut random = SplitMix64::new(seed);
         let mut looks = RunLooks::new(&self.plan, None, None, now());

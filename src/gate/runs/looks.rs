@@ -20,9 +20,9 @@ const ANNOUNCED_PAIRS: usize = 3;
 /// The looks at the pairs of runs.
 ///
 /// A metric is decided at the first look at which it passes, improves or regresses. It keeps this
-/// outcome, and its benchmark leaves the later pairs. The share of alpha that each metric has at each
-/// look was fixed before the first pair, so the rate of false alarms holds: over all looks, a metric
-/// is judged no more often than if it had remained.
+/// outcome, and its benchmark leaves the later pairs. The share of alpha that each metric has at
+/// each look was fixed before the first pair, so the rate of false alarms holds: over all looks, a
+/// metric is judged no more often than if it had remained.
 pub struct RunLooks<'a> {
     plan: &'a MetricPlan,
     /// Deadline of the only look of a screen.
@@ -123,8 +123,8 @@ impl<'a> RunLooks<'a> {
         open
     }
 
-    /// Returns a note on the time until the next look, after a few pairs that measure the same metrics.
-    /// The first runs would give a wrong time, because their caches are cold.
+    /// Returns a note on the time until the next look, after a few pairs that measure the same
+    /// metrics. The first runs would give a wrong time, because their caches are cold.
     pub fn announcement(&self, pairs: usize) -> Option<String> {
         let Stretch { pairs: earlier_pairs, started } = self.stretch;
         if self.plan.is_screen || pairs != earlier_pairs + ANNOUNCED_PAIRS {

@@ -112,9 +112,9 @@ impl MetricPlan {
         })
     }
 
-    /// Returns the sides whose median prevents a judgement, because it is zero and not exact. A time
-    /// of zero is below what its clock can resolve, or the code was removed. A figure of the benchmark
-    /// can be zero on one side.
+    /// Returns the sides whose median prevents a judgement, because it is zero and not exact. A
+    /// time of zero is below what its clock can resolve, or the code was removed. A figure of the
+    /// benchmark can be zero on one side.
     pub fn unresolved_sides(metric: &ProgramMetric, values: &PairValues) -> Sides<bool> {
         let zeros = Sides {
             base: has_zero_median(values.iter().map(|pair| pair.base)),
@@ -127,7 +127,8 @@ impl MetricPlan {
         }
     }
 
-    /// Returns whether the values of a metric cannot be judged, because the median of a side is zero.
+    /// Returns whether the values of a metric cannot be judged, because the median of a side is
+    /// zero.
     pub fn is_unresolved(metric: &ProgramMetric, values: &PairValues) -> bool {
         Self::unresolved_sides(metric, values).iter().any(|is_zero| *is_zero)
     }
@@ -183,8 +184,8 @@ fn has_zero_median(values: impl ExactSizeIterator<Item = f64>) -> bool {
     zeros > 0 && zeros * 2 >= count
 }
 
-/// Shows a median of zero, whose place another value took in the computation. Nothing has a ratio to
-/// zero.
+/// Shows a median of zero, whose place another value took in the computation. Nothing has a ratio
+/// to zero.
 fn show_zeros(metric: &mut RunMetric) {
     let is_zero = [0, 1].map(|side| has_zero_median(metric.values.iter().map(|pair| pair[side])));
     if is_zero[0] {

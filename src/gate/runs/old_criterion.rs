@@ -1,9 +1,9 @@
 //! Criterion 0.3, which accepts only whole seconds on its command line.
 //!
 //! Many published packages still use it. A run with whole seconds is too long for a gate, so
-//! `--bench` builds a copy of Criterion with two changes: its flags accept fractions of a second, as
-//! in 0.4, and have priority over the times that a group of benchmarks sets. Cargo's `paths` put the
-//! copy in the place of the package, without a change to `Cargo.lock`.
+//! `--bench` builds a copy of Criterion with two changes: its flags accept fractions of a second,
+//! as in 0.4, and have priority over the times that a group of benchmarks sets. Cargo's `paths` put
+//! the copy in the place of the package, without a change to `Cargo.lock`.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -21,7 +21,8 @@ const FIRST_WITH_FRACTIONS: CriterionVersion = CriterionVersion { minor: 4, patc
 const TIME_FLAGS: [&str; 2] = ["warm-up-time", "measurement-time"];
 /// Settings of a group that would have priority over the flags.
 const GROUP_SETTINGS: [&str; 3] = ["warm_up_time", "measurement_time", "sample_size"];
-/// Lines that the copy adds to its manifest, because it is below the directory of another workspace.
+/// Lines that the copy adds to its manifest, because it is below the directory of another
+/// workspace.
 const OWN_WORKSPACE: &str = "\n[workspace]\n";
 
 /// A version 0.x of Criterion.
@@ -152,7 +153,8 @@ fn accept_fractions(source: &str) -> Option<String> {
     Some(text)
 }
 
-/// Makes benchmarks ignore the times of their group. Returns `None` if the source is not the known one.
+/// Makes benchmarks ignore the times of their group. Returns `None` if the source is not the known
+/// one.
 fn ignore_groups(source: &str) -> Option<String> {
     let mut text = source.to_owned();
     for setting in GROUP_SETTINGS {

@@ -74,8 +74,8 @@ fn find_key(config: &Table) -> Option<String> {
     targets.iter().find(has_flags).map(|(key, _)| key.clone())
 }
 
-/// Returns whether the name of a target, with underscores, has the architecture and the system of this
-/// program.
+/// Returns whether the name of a target, with underscores, has the architecture and the system of
+/// this program.
 fn is_host(triple: &str) -> bool {
     let system = if OS == "macos" { "darwin" } else { OS };
     triple.strip_prefix(ARCH).is_some_and(|rest| rest.starts_with('_') && rest.contains(system))

@@ -207,9 +207,11 @@ fn unjudged_row(bench: &UnjudgedBench, class: &str) -> UnjudgedRow {
     }
 }
 
-/// Suggests what would decide an inconclusive verdict: other numbers if none was judged, or more pairs.
+/// Suggests what would decide an inconclusive verdict: other numbers if none was judged, or more
+/// pairs.
 fn runs_advice(verdict: &RunsVerdict) -> Option<String> {
-    // More pairs do not help a gate that was interrupted, or whose program fails or leaves work behind.
+    // More pairs do not help a gate that was interrupted, or whose program fails or leaves work
+    // behind.
     let is_cut = matches!(
         verdict.reason,
         Some(Reason::Interrupted | Reason::NotMeasured | Reason::LeftOverProcesses)

@@ -25,8 +25,8 @@ pub const FORMATS: [Offer<RenderedVerdict>; 6] = [
     (Format::Sarif, |rendered| Ok(Rendering::Text(sarif(&rendered.verdict, &rendered.sections)))),
 ];
 
-/// Maximum number of passed numbers that a terminal lists. A suite with more of them needs more than a
-/// screen.
+/// Maximum number of passed numbers that a terminal lists. A suite with more of them needs more
+/// than a screen.
 pub(super) const MAX_LISTED_PASSES: usize = 8;
 
 /// Describes a verdict: a table for each question, then the verdict in words. A question with more

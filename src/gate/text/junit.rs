@@ -76,7 +76,8 @@ fn format_unjudged(row: &UnjudgedRow) -> String {
     format!("{tag}><skipped message=\"{message}\"/></testcase>\n")
 }
 
-/// Escapes the value of an XML attribute, or text of an element, on one line. XML does not allow most control characters.
+/// Escapes the value of an XML attribute, or text of an element, on one line. XML does not allow
+/// most control characters.
 fn escape_attribute(text: &str) -> String {
     html::escape(&to_printable_line(text))
 }

@@ -66,8 +66,8 @@ impl Histogram<'_> {
         self.0.count()
     }
 
-    /// Returns the sum of all values. Each is represented by the middle of its bin; early ones count
-    /// as zero.
+    /// Returns the sum of all values. Each is represented by the middle of its bin; early ones
+    /// count as zero.
     pub fn sum_seconds(&self) -> f64 {
         let positive = self.0.iter().filter(|(lower, _)| *lower >= 0);
         positive.map(|(lower, count)| middle_ns(lower) * count as f64).sum::<f64>() / 1e9

@@ -70,8 +70,8 @@ impl IntervalDeltas {
         }
     }
 
-    /// Returns the CPU time of the monitor, to which that of flight records is added: recording costs
-    /// CPU time of all threads, at their switches.
+    /// Returns the CPU time of the monitor, to which that of flight records is added: recording
+    /// costs CPU time of all threads, at their switches.
     pub fn monitor_time(&self) -> Option<TimeInWindow> {
         let cpu_ns = self.cpu_ns?.saturating_add(self.flight_ns);
         Some(TimeInWindow::new(cpu_ns, to_ns(self.length)))

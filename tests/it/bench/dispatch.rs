@@ -34,12 +34,9 @@ fn report_contains_every_operation() {
     for operation in operations {
         let (name, results) = (text(&operation["name"]), list(&operation["results"]));
         assert!(listed.lines().any(|l| l.starts_with(&format!("{name} "))), "{name}: {listed}");
-        assert!(
-            table.contains(name)
-                && markdown.contains(&format!("| {name} |"))
-                && picture.contains(name),
-            "{name}"
-        );
+        assert!(table.contains(name), "{name}");
+        assert!(markdown.contains(&format!("| {name} |")), "{name}");
+        assert!(picture.contains(name), "{name}");
         assert_eq!(results.len() + list(&operation["not_measured"]).len(), 2, "{name}");
         assert_eq!(results[0]["runtime"], "busypoll", "{name}");
         for result in results {
@@ -53,10 +50,9 @@ fn report_contains_every_operation() {
             };
             assert!(is_complete, "{name}");
             let ns = |key: &str| result["ns"][key].as_f64().unwrap();
-            assert!(
-                0.0 < ns("min") && ns("min") <= ns("p50") && ns("p50") <= ns("max"),
-                "{name}: {result}"
-            );
+            assert!(0.0 < ns("min"), "{name}: {result}");
+            assert!(ns("min") <= ns("p50"), "{name}: {result}");
+            assert!(ns("p50") <= ns("max"), "{name}: {result}");
             let rate = result["cycles"]["p50"].as_f64().map(|cycles| cycles / ns("p50") * 1e9);
             assert!(rate.is_none_or(|hz| (hz / rate_hz - 1.0).abs() < 0.01), "{name}: {rate:?}");
             let compared = &result["to_tokio"];
@@ -84,12 +80,9 @@ fn formats_are_printed_to_stdout() {
         let ran = bench(&quick).args(["--format", format]).run().exits(0);
         assert!(ran.stderr.is_empty(), "{format}: {}", ran.stderr);
         let stdout = ran.stdout;
-        assert!(
-            stdout.starts_with(start)
-                && stdout.contains("channel-spsc")
-                && !stdout.contains("self-wake"),
-            "{stdout}"
-        );
+        assert!(stdout.starts_with(start), "{stdout}");
+        assert!(stdout.contains("channel-spsc"), "{stdout}");
+        assert!(!stdout.contains("self-wake"), "{stdout}");
     }
 }
 

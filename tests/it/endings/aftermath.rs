@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::watched_process::{EndedProcess, output};
 use super::{EndingRow, Moment};
 
-/// CPU time in seconds after which a command counts as spinning: far more than it needs to write its
-/// result on a busy machine.
+/// CPU time in seconds after which a command counts as spinning: far more than it needs to write
+/// its result on a busy machine.
 const MAX_CPU_SECONDS: f64 = 30.0;
 /// Files of the test, and of the meters of processes that were ended at once.
 const IGNORED_DIRECTORIES: [&str; 1] = ["meters"];

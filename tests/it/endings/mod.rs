@@ -2,8 +2,8 @@
 //!
 //! After each row: the exit code is the documented one, no process and no temporary file is left,
 //! no file is truncated, and the command has not waited or spun for long.
-//! `OSJITTER_ENDINGS=gate cargo test --test it endings` runs the rows whose name contains `gate`, and
-//! prints each.
+//! `OSJITTER_ENDINGS=gate cargo test --test it endings` runs the rows whose name contains `gate`,
+//! and prints each.
 #![cfg(target_os = "linux")]
 
 mod aftermath;

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 
 use super::ending::Ending;
 use super::lengthy_commands::{LengthyCommand, StartSign};
-use crate::osjitter::stat_fields;
+use crate::process_control::{self, processes_with_variable, stat_fields};
 use crate::pseudo_terminal::{connect_terminal, read_until};
 
 /// Time after which a command counts as hanging.
@@ -102,8 +102,8 @@ impl WatchedProcess {
         }
     }
 
-    /// Waits until the launcher has become the program. Before, a signal that the test itself ignores,
-    /// as in the background of a shell, would be lost.
+    /// Waits until the launcher has become the program. Before, a signal that the test itself
+    /// ignores, as in the background of a shell, would be lost.
     pub fn wait_for_program(&self) {
         let is_program =
             || std::fs::read_link(self.proc("exe")).is_ok_and(|exe| exe.ends_with("osjitter"));
@@ -387,15 +387,7 @@ fn marked_processes(home: &Path) -> Vec<String> {
 }
 
 fn marked_ids(home: &Path) -> Vec<Pid> {
-    let marker = format!("{MARKER}={}", home.display());
-    let is_marked = |id: &Pid| {
-        let path = format!("/proc/{}/environ", id.as_raw_nonzero());
-        let environment = std::fs::read(path).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|variable| variable == marker.as_bytes())
-    };
-    let entries = std::fs::read_dir("/proc").expect("processes").flatten();
-    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    ids.filter_map(Pid::from_raw).filter(is_marked).collect()
+    processes_with_variable(MARKER, home).into_iter().map(process_control::pid).collect()
 }
 
 /// Kills what a failed row has left.

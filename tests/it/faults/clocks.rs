@@ -1,5 +1,5 @@
-//! Runs every command while a clock jumps, and in a time namespace, whose clocks have another origin
-//! than those of the machine.
+//! Runs every command while a clock jumps, and in a time namespace, whose clocks have another
+//! origin than those of the machine.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! Runs every command with one system call denied, as the seccomp filters of containers and services
-//! do it. Each cell of the table is a result, a degradation that is named, or one error.
+//! Runs every command with one system call denied, as the seccomp filters of containers and
+//! services do it. Each cell of the table is a result, a degradation that is named, or one error.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::scene::{EARLIER_FILES, SceneOutcome, TICKS, names};
 use super::table::{Expectation, FaultRow, Moment};
-use crate::osjitter::Osjitter;
+use crate::osjitter::{Osjitter, one_line};
 use crate::schema;
 
 /// Returns everything that differs from the expected result.
@@ -41,7 +41,7 @@ pub fn find_violations(row: &FaultRow, outcome: &SceneOutcome) -> Vec<String> {
         Expectation::Moved => check_exclusions(row, outcome, &mut check),
         Expectation::Fails(subjects, reason) => {
             // The lines of a note are wrapped.
-            let words = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+            let words = one_line(stdout);
             let is_shown = stdout.contains("not measured") || words.contains(reason);
             check(is_shown, format!("stdout lacks {reason:?}"));
             check_subjects(row, outcome, subjects, reason, &mut check);
@@ -113,7 +113,7 @@ fn check_suspension(
     let warnings = items(&report["warnings"]);
     let is_expected = |w: &Value| w["code"] == "suspended" && w["message"] == message.as_str();
     check(warnings.iter().any(is_expected), format!("the warnings are {warnings:?}"));
-    let table = table.split_whitespace().collect::<Vec<_>>().join(" ");
+    let table = one_line(table);
     let is_in_table = table.contains(&format!("suspended: {message}."));
     check(is_in_table, format!("the table lacks {message:?}"));
     if !report["clock"]["why_not_counter"].is_null() {
@@ -188,8 +188,8 @@ fn check_files(row: &FaultRow, outcome: &SceneOutcome, check: &mut impl FnMut(bo
         for (name, text) in EARLIER_FILES {
             let now = read(&out.join(name));
             check(!now.is_empty(), format!("{name} was removed"));
-            // The report is renamed last, so other files may be new if it could not be renamed. Which
-            // pictures there are depends on the lateness.
+            // The report is renamed last, so other files may be new if it could not be renamed.
+            // Which pictures there are depends on the lateness.
             let is_result = name != "notes.txt";
             let may_be_new = match row.expected {
                 Expectation::Killed(_) => is_result,

@@ -2,9 +2,9 @@
 //! signals, limits, and clocks that jump.
 //!
 //! `table.rs` contains a table of the faults with the expected results, and `judge.rs` checks the
-//! results. `commands.rs` contains every command, which `denied.rs` and `clocks.rs` run with faults that
-//! last. `OSJITTER_FAULTS=timerfd cargo test --test it faults` runs the rows whose name contains
-//! `timerfd`, and prints each.
+//! results. `commands.rs` contains every command, which `denied.rs` and `clocks.rs` run with faults
+//! that last. `OSJITTER_FAULTS=timerfd cargo test --test it faults` runs the rows whose name
+//! contains `timerfd`, and prints each.
 #![cfg(target_os = "linux")]
 
 mod clocks;

@@ -167,8 +167,9 @@ pub const FAULT_LINES: &[FaultLine] = &[
     call(&TIMERS, "epoll_wait", "EINTR", &[Start, Middle, End, Half], Unharmed),
     call(&SPECIAL, "epoll_wait", "EINTR", &[Half], Unharmed),
     call(&TIMERS, "eventfd", "EMFILE", EDGES, Fails(TOKIO, DESCRIPTORS)),
-    // Threads. The first one waits for Ctrl-C. A round first checks that two threads can be started,
-    // then tokio starts two. If it gets only its first one, it waits for the end of that thread.
+    // Threads. The first one waits for Ctrl-C. A round first checks that two threads can be
+    // started, then tokio starts two. If it gets only its first one, it waits for the end of that
+    // thread.
     call(&WORKERS, "thread", "EAGAIN", &[From(2), From(3), From(4), From(22)],
         Fails(&["os-interval"], "Resource temporarily unavailable")),
     call(&WORKERS, "thread", "EAGAIN", &[From(5)], Fails(&["os-interval"], "cannot start 2 threads: ")),

@@ -22,7 +22,6 @@ fn edges_of_bins_are_no_limits() {
     let file = fixture("bpftrace-hist.txt");
     for path in ["max=1ms", "lateness_ns.min=1ms", "lateness_ns.mean=1ms", "p50=1ms"] {
         let gate = ["gate", "--report", file.to_str().unwrap(), "--subject", "@usecs[java]"];
-        let error = Osjitter::new(gate).args(["--limit", path]).run().exits(2).stderr;
-        assert!(error.contains("the report has no"), "{path}: {error}");
+        Osjitter::new(gate).args(["--limit", path]).run().refuses("the report has no");
     }
 }

@@ -25,7 +25,7 @@ use crate::osjitter::{Osjitter, Ran};
 
 /// Returns the path of a file in `tests/fixtures/formats`.
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/formats").join(name)
+    crate::fixtures::fixture("formats").join(name)
 }
 
 fn fixture_text(name: &str) -> String {

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use files::file::File as _;
 use files::gate::baseline::{Baseline, Session};
-use files::report::Report;
 use jitterstat::gate::decision::{Outcome, Reason};
 use serde_json::json;
 
 use super::Gate;
-use crate::osjitter::{Osjitter, Ran};
+use crate::fixtures::recorded_report;
+use crate::osjitter::{Osjitter, Ran, names_in, one_line};
 
 const QUICK: [&str; 2] = ["--max-pairs", "24"];
 const ROUNDS: [&str; 6] = ["--period", "2ms", "--round-ticks", "12", "--warmup", "3"];
@@ -70,8 +70,7 @@ impl Stored {
 #[test]
 fn limited_report_has_another_period() {
     let stored = Stored::with_session();
-    let text = std::fs::read_to_string("tests/fixtures/report.json").unwrap();
-    let mut report = Report::from_json(&text).unwrap();
+    let mut report = recorded_report();
     report.subjects.truncate(1);
     let file = stored.dir.path().join("report.json");
     std::fs::write(&file, report.to_json()).unwrap();
@@ -169,7 +168,7 @@ fn gate_compares_with_stored_sessions() {
         let gate = stored.gate(now, &[]).exits(code);
         let found = gate.verdict();
         assert_eq!((found.verdict, found.reason), (verdict, reason), "{now}: {}", gate.ran.stdout);
-        let stdout = gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let stdout = one_line(&gate.ran.stdout);
         assert_eq!(
             stdout.contains("stored sessions (osjitter gate baseline add"),
             reason.is_some(),
@@ -222,19 +221,13 @@ fn stalled_first_session_is_not_added() {
         let before = std::fs::read(stored.file()).ok();
         let refused = stored.add_command(&args).args(more).script(&script).run().exits(3);
         let why = "baseline.json: stalls of the machine are so long that they could hide a change";
-        assert!(
-            refused.stderr.contains("NOT ADDED to ") && refused.stderr.contains(why),
-            "{}",
-            refused.stderr
-        );
-        assert!(
-            refused.stdout.contains("p50") && refused.stdout.contains("inconclusive"),
-            "{}",
-            refused.stdout
-        );
+        assert!(refused.stderr.contains("NOT ADDED to "), "{}", refused.stderr);
+        assert!(refused.stderr.contains(why), "{}", refused.stderr);
+        assert!(refused.stdout.contains("p50"), "{}", refused.stdout);
+        assert!(refused.stdout.contains("inconclusive"), "{}", refused.stdout);
         assert_eq!(std::fs::read(stored.file()).ok(), before);
-        let files = std::fs::read_dir(stored.dir.path()).unwrap().count();
-        assert_eq!(files, usize::from(before.is_some()), "no other file remains");
+        let files = names_in(stored.dir.path());
+        assert_eq!(files.len(), usize::from(before.is_some()), "{files:?} remain");
     }
 }
 
@@ -248,11 +241,8 @@ fn file_keeps_ten_sessions() {
     let added = stored.add(20_000, &["--seed", "424242"]).exits(0);
     let seeds: Vec<u64> = stored.read().sessions.iter().map(|s| s.seed).collect();
     assert_eq!((seeds.len(), seeds[9]), (10, 424_242));
-    assert!(
-        !seeds.contains(&1) && added.stderr.contains("the oldest 1 dropped"),
-        "{}",
-        added.stderr
-    );
+    assert!(!seeds.contains(&1), "{}", added.stderr);
+    assert!(added.stderr.contains("the oldest 1 dropped"), "{}", added.stderr);
 }
 
 #[test]
@@ -267,11 +257,7 @@ fn concurrent_sessions_are_all_added() {
             assert_eq!(codes, [0; 4]);
         });
         assert_eq!(stored.read().sessions.len(), before + 4);
-        assert_eq!(
-            std::fs::read_dir(stored.dir.path()).unwrap().count(),
-            1,
-            "no other file remains"
-        );
+        assert_eq!(names_in(stored.dir.path()), ["baseline.json"]);
     }
 }
 
@@ -353,8 +339,7 @@ fn bad_usage_is_rejected() {
             "once",
         ),
     ] {
-        let refused = Osjitter::new(["gate"]).args(args).run().exits(2);
-        assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
+        Osjitter::new(["gate"]).args(args).run().refuses(says);
     }
     assert!(!stored.file().exists());
 }

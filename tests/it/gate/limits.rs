@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use files::file::File as _;
-use files::report::{Report, Warning};
+use files::report::Warning;
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use super::Gate;
 #[cfg(unix)]
 use super::runs::ScriptPair;
-use crate::osjitter::Osjitter;
+use crate::fixtures::recorded_report;
+use crate::osjitter::{Osjitter, one_line};
 #[cfg(unix)]
 use crate::osjitter::{Ran, interrupt_while_measuring};
 
@@ -38,7 +39,7 @@ fn wide_limits_pass() {
     assert!(
         verdict.limits.iter().all(|l| l.rounds == 20 && l.ticks == 500 && l.interval.is_some())
     );
-    let report = Report::from_json(&gate.ran.file("report.json")).unwrap();
+    let report = gate.ran.report();
     let summary = report.subjects[0].summary.as_ref().unwrap();
     assert_eq!(
         verdict.limits[1].value,
@@ -186,7 +187,6 @@ fn open_limit_suggests_ticks() {
         "--round-ticks", "25",
     ];
     let gate = Gate::from_ran(super::gate(&measured).script(&script).run()).exits(0);
-    let one_line = |gate: &Gate| gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let limit = &gate.verdict().limits[0];
     let ticks = limit.ticks_to_decide.expect("an inconclusive limit");
     assert_eq!((limit.period_ns, limit.report.as_ref()), (Some(1_000_000), None));
@@ -194,7 +194,7 @@ fn open_limit_suggests_ticks() {
     let says = format!(
         "about {ticks} ticks ({seconds}s) would probably decide the limits: --ticks {ticks}"
     );
-    assert!(one_line(&gate).contains(&says), "{says}: {}", gate.ran.stdout);
+    assert!(one_line(&gate.ran.stdout).contains(&says), "{says}: {}", gate.ran.stdout);
 
     // A gate on a report measures nothing, so it cannot suggest --ticks.
     let report = gate.ran.path("report.json");
@@ -203,7 +203,7 @@ fn open_limit_suggests_ticks() {
     assert_eq!(reported.verdict().limits[0].report.as_deref(), Some(report));
     let says =
         format!("a report of about {ticks} ticks ({seconds}s) would probably decide the limits");
-    let stdout = one_line(&reported);
+    let stdout = one_line(&reported.ran.stdout);
     assert!(stdout.contains(&says) && !stdout.contains("--ticks"), "{says}: {stdout}");
 }
 
@@ -235,11 +235,8 @@ fn unsupported_limits_are_rejected() {
         ("cpu_per_tick=1us", "cpu_ns_per_tick"),
         ("colour=1ms", "expected p50, p90"),
         ("elapsed_ns=1s", "the length of a run"),
-        ("p99=200", "no unit"),
         ("p99=0.1%", "not a unit of time"),
         ("missed=3", "0.1%"),
-        ("missed=101%", "at most 100%"),
-        ("missed=1ms", "part of the ticks"),
         ("drift_ppb=1ms", "100ppb"),
         ("wakeups_per_tick=2", "1.5/tick"),
         ("cpu_ns_per_tick=2%", "not a unit of time"),
@@ -288,8 +285,7 @@ fn cut_numbers_are_not_limited() {
 fn verdict_has_warnings_of_report() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("report.json");
-    let text = std::fs::read_to_string("tests/fixtures/report.json").unwrap();
-    let mut report = Report::from_json(&text).unwrap();
+    let mut report = recorded_report();
     let [judged, other] = ["nanosleep", "os-interval"].map(|name| {
         let subject = report.subjects.iter().find(|subject| subject.name == name);
         subject.unwrap().id.clone()
@@ -341,8 +337,7 @@ fn damaged_bins_are_not_limited() {
 #[test]
 fn reports_without_a_period_or_subject() {
     let home = tempfile::tempdir().unwrap();
-    let text = std::fs::read_to_string("tests/fixtures/report.json").unwrap();
-    let mut report = Report::from_json(&text).unwrap();
+    let mut report = recorded_report();
     let file = home.path().join("report.json");
     let args = ["--report", file.to_str().unwrap(), "--subject", "nanosleep"];
     report.subjects.iter_mut().for_each(|subject| subject.period_ns = 0);
@@ -411,9 +406,7 @@ fn verdict_names_the_measured_machine() {
 fn interrupted_measurement_is_kept() {
     let args =
         ["--limit", "p50=0ns", "--subject", "nanosleep", "--period", "1ms", "--ticks", "1000000"];
-    let has_measured = |ran: &Ran| {
-        Report::from_json(&ran.file("report.json")).unwrap().subjects[0].summary.is_some()
-    };
+    let has_measured = |ran: &Ran| ran.report().subjects[0].summary.is_some();
     let gate =
         Gate::from_ran(interrupt_while_measuring(|| super::gate(&args), "gate: ", has_measured))
             .exits(4);
@@ -432,8 +425,5 @@ fn interrupted_measurement_is_kept() {
         let ran = Osjitter::new(["report", file.to_str().unwrap(), "--format", format]).run();
         assert!(ran.stdout.contains(says), "{says}: {}", ran.stdout);
     }
-    assert!(
-        Report::from_json(&gate.ran.file("report.json")).unwrap().partial,
-        "the ticks so far are kept"
-    );
+    assert!(gate.ran.report().partial, "the ticks so far are kept");
 }

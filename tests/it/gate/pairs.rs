@@ -7,9 +7,10 @@ use jitterstat::gate::round::{Late, Pair, RoundValue};
 use serde_json::{Value, json};
 
 use super::Gate;
-use crate::osjitter::gated_loop;
+use crate::osjitter::one_line;
 #[cfg(unix)]
 use crate::osjitter::{Ran, interrupt_while_measuring};
+use crate::test_programs::gated_loop;
 
 #[test]
 fn slowed_program_regresses() {
@@ -87,7 +88,7 @@ fn scripted_pairs_give_expected_verdicts() {
             "{a} {b}: {}",
             gate.ran.stdout
         );
-        assert!(unwrapped(&gate).contains(says), "{a} {b}: {}", gate.ran.stdout);
+        assert!(one_line(&gate.ran.stdout).contains(says), "{a} {b}: {}", gate.ran.stdout);
         assert_eq!(
             gate.ran.stderr.contains("not a pass"),
             outcome == Inconclusive,
@@ -195,7 +196,7 @@ fn open_gate_suggests_pairs() {
     assert_eq!((verdict.verdict, verdict.reason), (Outcome::Inconclusive, Some(Reason::TooNoisy)));
     let pairs = verdict.comparisons[0].metrics.iter().filter_map(|m| m.pairs_to_decide).max();
     let says = format!("--max-pairs {}", pairs.expect("a number of pairs that would decide it"));
-    let stdout = unwrapped(&gate);
+    let stdout = one_line(&gate.ran.stdout);
     assert!(stdout.contains(&says) && stdout.contains("s) would probably decide it"), "{stdout}");
     assert!(
         stdout.contains("p50 +0.0 % (-66.7 % to +200.0 %) may or may not exceed +20.0 %"),
@@ -210,7 +211,7 @@ fn open_gate_suggests_pairs() {
 #[test]
 fn stalled_gate_suggests_a_quieter_machine() {
     let stalls = Gate::scripted(&SCRIPTS, &stalled());
-    let stdout = unwrapped(&stalls);
+    let stdout = one_line(&stalls.ran.stdout);
     for says in [
         "stalls raise p50 of both sides by 25000 %, and could hide a rise of +20.0 %",
         "no number of pairs would decide it here: a quieter machine or CPU would, or a wider --tolerance p50=…%",
@@ -231,7 +232,7 @@ fn contradicting_medians_are_explained() {
     let p50 = &pair.metrics[0];
     let medians = p50.b_ns as f64 / p50.a_ns as f64;
     assert!((p50.judged.ratio.unwrap() - medians).abs() > 0.01, "{p50:?}");
-    let stdout = unwrapped(&gate);
+    let stdout = one_line(&gate.ran.stdout);
     let says = format!(
         "The change of p50 is the typical change within a pair; the medians of the sides differ by {:+.1} %.",
         (medians - 1.0) * 100.0
@@ -243,11 +244,6 @@ fn contradicting_medians_are_explained() {
     );
     let agrees = Gate::scripted(&SCRIPTS, &late_by(&[20_000], &[25_000]));
     assert!(!agrees.ran.stdout.contains("medians of the sides"), "{}", agrees.ran.stdout);
-}
-
-/// Returns the output in one line.
-fn unwrapped(gate: &Gate) -> String {
-    gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -295,10 +291,8 @@ fn empty_round_drops_its_pair() {
         (verdict.verdict, verdict.comparisons[0].pairs, verdict.partial),
         (Outcome::Pass, 24, false)
     );
-    assert!(
-        warning.code == "no-tick" && warning.message.starts_with("1 pair of rounds left out"),
-        "{warning:?}"
-    );
+    assert!(warning.code == "no-tick", "{warning:?}");
+    assert!(warning.message.starts_with("1 pair of rounds left out"), "{warning:?}");
     let side = &verdict.comparisons[0].sides[0];
     let max = side.lateness_ns.as_ref().map(|lateness_ns| lateness_ns.max);
     assert_eq!(max, Some(20_000), "the ticks of the left-out pair are in no number");

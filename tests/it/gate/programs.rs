@@ -2,14 +2,17 @@
 //! behind.
 #![cfg(unix)]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 
 use jitterstat::gate::decision::{Outcome, Reason};
 use rustix::process::Signal;
 
 use super::Gate;
-use crate::osjitter::{Osjitter, is_alive, read_process_id, send_signal, write_executable};
+use crate::osjitter::{Osjitter, names_in};
+#[cfg(target_os = "linux")]
+use crate::process_control::processes_with_variable;
+use crate::process_control::{is_alive, read_process_id, send_signal};
+use crate::test_programs::write_executable;
 
 /// 24 pairs of rounds of 20 ticks at 100 us.
 const ROUNDS: [&str; 6] = ["--period", "100us", "--round-ticks", "20", "--warmup", "0"];
@@ -102,12 +105,6 @@ struct WatchedGate {
     home: tempfile::TempDir,
 }
 
-struct GateOutcome {
-    code: i32,
-    stderr: String,
-    verdict: Option<files::gate::verdict::Verdict>,
-}
-
 /// A program that keeps the contract: each tick is late by 20 us.
 const CORRECT_PROGRAM: &str = r#"
 { echo "osjitter.series/1 period_ns=100000"; yes 20000 | head -n "$OSJITTER_TICKS"; } >"$OSJITTER_OUT"
@@ -126,82 +123,39 @@ impl WatchedGate {
 
     /// Gates a shell script. osjitter is started by a shell that runs `launcher`, which ends in
     /// `exec`.
-    fn gate(&self, launcher: &str, script: &str, args: &[&str]) -> GateOutcome {
+    fn gate(&self, launcher: &str, script: &str, args: &[&str]) -> Gate {
         let file = self.path("program");
         std::fs::write(&file, script).unwrap();
         let command = format!("sh '{}'", file.display());
-        let out = self.path("out");
-        let output = Command::new("sh")
-            .args(["-c", &format!("{launcher} \"$0\" gate \"$@\""), env!("CARGO_BIN_EXE_osjitter")])
-            .args([
-                "--base-cmd", &command, "--candidate-cmd", &command, "--floor", "100ms", "--out",
-            ])
-            .arg(&out)
-            .args(ROUNDS)
-            .args(args)
+        let sides = ["--base-cmd", &command, "--candidate-cmd", &command, "--floor", "100ms"];
+        let osjitter = super::gate(&[&sides[..], &ROUNDS, args].concat())
             .env("TMPDIR", self.path("tmp"))
-            .env("HOME_OF_TEST", self.home.path())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let verdict = std::fs::read_to_string(out.join("verdict.json")).ok();
-        GateOutcome {
-            code: output.status.code().expect("an exit code"),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-            verdict: verdict.map(|text| super::read(&text)),
-        }
+            .env("HOME_OF_TEST", self.home.path());
+        Gate::from_ran(osjitter.in_shell(&format!("{launcher} \"$0\" \"$@\"")).run())
     }
 
     /// Checks that no process of this test and no temporary file remain.
     #[track_caller]
     fn assert_nothing_remains(&self) {
-        let files: Vec<_> =
-            std::fs::read_dir(self.path("tmp")).unwrap().map(|e| e.unwrap().path()).collect();
-        assert!(files.is_empty(), "{files:?}");
+        assert_eq!(names_in(&self.path("tmp")), [""; 0]);
         #[cfg(target_os = "linux")]
-        assert_eq!(processes_in(self.home.path()), Vec::<String>::new());
+        assert_eq!(processes_with_variable("HOME_OF_TEST", self.home.path()), Vec::<u32>::new());
     }
 }
 
-/// Lists the processes that have this test's directory in their environment.
-#[cfg(target_os = "linux")]
-fn processes_in(home: &Path) -> Vec<String> {
-    let marker = format!("HOME_OF_TEST={}", home.display());
-    let processes = std::fs::read_dir("/proc").unwrap().map(|e| e.unwrap().path());
-    let is_marked = |path: &PathBuf| {
-        let environment = std::fs::read(path.join("environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|variable| variable == marker.as_bytes())
-    };
-    let describe = |path: PathBuf| {
-        let words = std::fs::read(path.join("cmdline")).unwrap_or_default();
-        format!("{}: {}", path.display(), String::from_utf8_lossy(&words).replace('\0', " "))
-    };
-    processes.filter(is_marked).map(describe).collect()
+/// Checks that a gate could not measure, for this reason.
+#[track_caller]
+fn assert_fails(gate: Gate, says: &str) {
+    let gate = gate.exits(4);
+    let failure = gate.verdict().failure.as_deref().expect("a failure");
+    assert!(failure.contains(says) && failure.len() < 2_000, "{says}: {failure}");
 }
 
-impl GateOutcome {
-    #[track_caller]
-    fn exits(self, code: i32) -> Self {
-        assert_eq!(self.code, code, "{}", self.stderr);
-        self
-    }
-
-    /// Checks that the gate could not measure, for this reason.
-    #[track_caller]
-    fn fails(self, says: &str) {
-        let outcome = self.exits(4);
-        let failure = outcome.verdict.and_then(|verdict| verdict.failure).expect("a failure");
-        assert!(failure.contains(says) && failure.len() < 2_000, "{says}: {failure}");
-    }
-
-    /// Checks that the gate was refused before anything was measured, for this reason.
-    #[track_caller]
-    fn refuses(self, says: &str) {
-        let outcome = self.exits(2);
-        let stderr = &outcome.stderr;
-        assert!(stderr.contains(says) && stderr.len() < 4_000, "{says}: {stderr}");
-        assert!(outcome.verdict.is_none());
-    }
+/// Checks that a gate was refused before anything was measured, for this reason.
+#[track_caller]
+fn assert_refused(gate: Gate, says: &str) {
+    assert!(gate.ran.stderr.len() < 4_000, "{}", gate.ran.stderr);
+    gate.refuses(says);
 }
 
 /// Returns a script whose children try to outlive it: in its process group, forked twice, ignoring
@@ -235,8 +189,8 @@ fn round_leaves_no_processes() {
         std::env::var("OSJITTER_TEST_GATES").map_or(1, |n| n.parse().expect("a number of gates"));
     let watched = WatchedGate::new();
     for _ in 0..gates {
-        let outcome = watched.gate("exec", &hostile(), &PAIRS).exits(0);
-        assert_eq!(outcome.verdict.unwrap().comparisons[0].pairs, 24);
+        let gate = watched.gate("exec", &hostile(), &PAIRS).exits(0);
+        assert_eq!(gate.verdict().comparisons[0].pairs, 24);
         let alive = std::fs::read_to_string(watched.path("alive")).unwrap_or_default();
         assert_eq!(alive, "", "processes survived into the next round");
         watched.assert_nothing_remains();
@@ -256,9 +210,8 @@ fn killed_round_leaves_no_processes() {
         let script = hostile().replace("exec >&- 2>&-", end);
         for (script, code) in [(only_in_pairs(&script), 4), (script, code)] {
             let watched = WatchedGate::new();
-            let outcome = watched.gate("exec", &script, &["--max-round-time", "5s"]);
-            let outcome = outcome.exits(code);
-            assert!(outcome.stderr.contains(says), "{end}: {}", outcome.stderr);
+            let gate = watched.gate("exec", &script, &["--max-round-time", "5s"]).exits(code);
+            assert!(gate.ran.stderr.contains(says), "{end}: {}", gate.ran.stderr);
             watched.assert_nothing_remains();
         }
     }
@@ -268,8 +221,8 @@ fn killed_round_leaves_no_processes() {
 #[test]
 fn ignored_sigchld_is_harmless() {
     let watched = WatchedGate::new();
-    let outcome = watched.gate("exec env --ignore-signal=CHLD", CORRECT_PROGRAM, &PAIRS).exits(0);
-    assert_eq!(outcome.verdict.unwrap().comparisons[0].pairs, 24);
+    let gate = watched.gate("exec env --ignore-signal=CHLD", CORRECT_PROGRAM, &PAIRS).exits(0);
+    assert_eq!(gate.verdict().comparisons[0].pairs, 24);
 }
 
 /// A round is excluded after which the nice value of osjitter is another one.
@@ -315,8 +268,8 @@ fn program_output_is_bounded() {
         let gate = |script: &str| {
             watched.gate("ulimit -v 700000 2>/dev/null; exec", script, &["--max-round-time", "60s"])
         };
-        gate(script).refuses(says);
-        gate(&only_in_pairs(script)).fails(says);
+        assert_refused(gate(script), says);
+        assert_fails(gate(&only_in_pairs(script)), says);
         watched.assert_nothing_remains();
     }
 }
@@ -330,13 +283,12 @@ fn contradictory_report_is_rejected() {
         std::fs::write(&file, report).unwrap();
         let script = format!("cp '{}' \"$OSJITTER_OUT\"", file.display());
         let says = format!("OSJITTER_OUT: not a valid osjitter.report/1: {says}");
-        watched.gate("exec", &script, &PAIRS).refuses(&says);
-        watched.gate("exec", &only_in_pairs(&script), &PAIRS).fails(&says);
+        assert_refused(watched.gate("exec", &script, &PAIRS), &says);
+        assert_fails(watched.gate("exec", &only_in_pairs(&script), &PAIRS), &says);
         watched.assert_nothing_remains();
         let command = format!("sh -c 'cp {} \"$OSJITTER_OUT\"'", file.display());
         let args = ["run", "--command", &command, "--ticks", "9"];
-        let ran = Osjitter::new(args).out("out").run().exits(2);
-        assert!(ran.stderr.contains(&says), "{}", ran.stderr);
+        let ran = Osjitter::new(args).out("out").run().refuses(&says);
         assert!(!ran.path("out/report.json").exists(), "{}", ran.stderr);
     }
 }
@@ -361,26 +313,11 @@ fn unstartable_program_is_bad_usage() {
             let args =
                 [&["--base-cmd", sides[0], "--candidate-cmd", sides[1]][..], &ROUNDS, &PAIRS]
                     .concat();
-            let ran = Osjitter::new(["gate"]).args(args).directory(home.path()).run().exits(2);
-            assert!(
-                ran.stderr.contains(&format!("error: cannot start {nope}: "))
-                    && ran.stdout.is_empty(),
-                "{}",
-                ran.stderr
-            );
-            assert!(
-                std::fs::read_dir(home.path())
-                    .unwrap()
-                    .flatten()
-                    .all(|e| e.file_name() == "results")
-            );
-            assert!(
-                !home
-                    .path()
-                    .join("results")
-                    .read_dir()
-                    .is_ok_and(|mut inside| inside.next().is_some())
-            );
+            let gate = Osjitter::new(["gate"]).args(args).directory(home.path());
+            let ran = gate.run().refuses(&format!("error: cannot start {nope}: "));
+            let results = home.path().join("results");
+            assert!(names_in(home.path()).iter().all(|name| name == "results"));
+            assert!(!results.exists() || names_in(&results).is_empty());
             assert!(
                 !early || (!started.exists() && ran.stderr.lines().count() == 1),
                 "{}",

@@ -103,8 +103,8 @@ fn impossible_screens_are_refused() {
     refused(&["--limit", "p99=1ms"], "--screen");
 }
 
-/// Returns whether the time of a screen was too short for its runs, as on a busy machine. Such a screen
-/// decides nothing.
+/// Returns whether the time of a screen was too short for its runs, as on a busy machine. Such a
+/// screen decides nothing.
 #[cfg(unix)]
 #[track_caller]
 fn is_too_short(gate: &Gate) -> bool {
@@ -120,14 +120,10 @@ fn is_too_short(gate: &Gate) -> bool {
 #[cfg(unix)]
 #[test]
 fn whole_runs_are_screened() {
-    let write = |rate: u32| {
-        let lines = format!(r"osjitter.series/1\nmetric rate req/s higher\nrate {rate}\n");
-        format!("sh -c 'printf \"{lines}\" >\"$OSJITTER_OUT\"'")
-    };
+    let lines = |rate: u32| format!(r"metric rate req/s higher\nrate {rate}\n");
     for (candidate, code, outcome) in [(100, 0, Outcome::Pass), (80, 1, Outcome::Regressed)] {
-        let (base, candidate) = (write(100), write(candidate));
-        let args = ["--base-cmd", &base, "--candidate-cmd", &candidate, "--metric", "rate"];
-        let gate = Gate::run(&[&args[..], &["--screen"]].concat());
+        let pair = ScriptPair::from_lines(&lines(100), &lines(candidate));
+        let gate = pair.screen(&["--metric", "rate"]);
         if is_too_short(&gate) {
             continue;
         }
@@ -170,10 +166,10 @@ fn benches_of_a_screen_run_briefly() {
     let line = r"BenchmarkSum-2 \t 100\t 400 ns/op";
     let script =
         format!(r#"echo "$@" >>"$HOME_OF_TEST/arguments"; printf 'pkg: x\n{line}\nPASS\n'"#);
-    let pair = ScriptPair::new(&script, &script);
+    let pair = ScriptPair::from_script(&script);
     let gate = pair.screen(&["--metric", "go"]).exits(0);
     assert!(is_too_short(&gate) || runs(&gate).verdict == Outcome::Pass, "{}", gate.ran.stdout);
-    let arguments = std::fs::read_to_string(pair.path("arguments")).unwrap();
+    let arguments = pair.text("arguments");
     let flags = "-test.run=^$ -test.benchtime=5ms -test.count=3 -test.bench=.";
     assert!(arguments.lines().all(|line| line == flags), "{arguments}");
 }
@@ -213,10 +209,10 @@ mod nightly {
     #[test]
     #[ignore = "nightly: takes the 15 seconds of a screen"]
     fn long_preparation_is_no_hang() {
-        let pair = ScriptPair::new("", "");
-        let prepare = pair.path("prepare");
-        std::fs::write(&prepare, format!("{COUNTED}[ $n -lt 52 ] || sleep 600")).unwrap();
-        let prepare = format!("sh '{}'", prepare.display());
+        let pair = ScriptPair::from_script("");
+        let script = format!("{COUNTED}[ $n -lt 52 ] || sleep 600");
+        std::fs::write(pair.path("prepare"), script).unwrap();
+        let prepare = pair.command("prepare");
         let limits = ["--tolerance", "9000%", "--max-round-time", "1m"];
         let args = ["--metric", "wall", "--prepare", &prepare];
         let gate = pair.screen(&[&args[..], &limits].concat()).exits(0);

@@ -1,8 +1,8 @@
 //! Counts the clock readings, timer operations and allocations per message.
 //!
 //! The program `osjitter-counts` does it, because a counting allocator and a trapping instruction
-//! would distort measurements. `osjitter bench timeout` starts it, writes a job to its stdin on each
-//! line, and reads the counts from its stdout.
+//! would distort measurements. `osjitter bench timeout` starts it, writes a job to its stdin on
+//! each line, and reads the counts from its stdout.
 
 #[allow(unsafe_code, reason = "an allocator that counts")]
 mod allocations;
