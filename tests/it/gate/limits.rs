@@ -390,7 +390,7 @@ fn limits_and_comparison_share_a_verdict() {
 #[test]
 fn verdict_names_the_measured_machine() {
     let file = "tests/fixtures/report.json";
-    let report = Report::from_json(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let report = recorded_report();
     let limit = ["--limit", "max=1h", "--report", file, "--subject", "nanosleep"];
     let reported = Gate::run(&limit).exits(0);
     assert_eq!(reported.verdict().host, report.host);
