@@ -257,15 +257,12 @@ impl Loops {
         }
     }
 
-    /// Sorts the loops: numbers in descending order, loops without statistics of the window last,
-    /// names alphabetically.
+    /// Sorts the loops: numbers in descending order, names alphabetically.
     pub fn sort(&mut self, sort: Sort, window: Window) {
         let by_file = &self.by_file;
         self.order.sort_by_cached_key(|id| {
             let metered = by_file.get(id);
-            let value = metered
-                .filter(|metered| sort == Sort::Name || metered.has(window))
-                .map(|metered| sort_value(metered.stats(window), sort));
+            let value = metered.map(|metered| sort_value(metered.stats(window), sort));
             let name = metered.map(|metered| metered.snapshot.name.clone());
             (Reverse(value), name, *id)
         });
@@ -328,42 +325,6 @@ mod tests {
         assert_eq!(windows(&every_ms(1_020)), [(102, true), (1_020, true), (6_018, true)]);
         assert_eq!(windows(&every_ms(1_700)), [(170, true), (1_020, true), (5_950, true)]);
         assert_eq!(windows(&every_ms(2_500)), [(0, false), (1_000, true), (6_000, true)]);
-    }
-
-    #[test]
-    fn incomplete_windows_are_sorted_last() {
-        let mut loops = Loops::default();
-        let poll = |loops: &mut Loops, at_ms: u64, names: &[(u64, &str)]| {
-            let read = names.iter().map(|&(inode, name)| {
-                let lateness: &[(u64, u64)] = &[(inode * 1_000, at_ms)];
-                let contents = MeterContents {
-                    name,
-                    period_ns: 1_000_000,
-                    lateness,
-                    ..MeterContents::default()
-                };
-                ReadMeter {
-                    id: FileId::new(1, inode),
-                    snapshot: contents.snapshot(),
-                    is_new: false,
-                }
-            });
-            let poll = MeterPoll { read: read.collect(), unread: Vec::new() };
-            loops.record_poll(poll, Duration::from_millis(at_ms));
-        };
-        for at_ms in (1_000..=11_000).step_by(1_000) {
-            poll(&mut loops, at_ms, &[(1, "b"), (2, "c")]);
-        }
-        // The most late loop, and the first by name, has been watched for a second.
-        poll(&mut loops, 12_000, &[(1, "b"), (2, "c"), (3, "a")]);
-        poll(&mut loops, 13_000, &[(1, "b"), (2, "c"), (3, "a")]);
-        let mut names = |sort, window| {
-            loops.sort(sort, window);
-            loops.iter().map(|l| l.snapshot.name.clone()).collect::<Vec<_>>()
-        };
-        assert_eq!(names(Sort::P99, Window::TenSeconds), ["c", "b", "a"]);
-        assert_eq!(names(Sort::P99, Window::Second), ["a", "c", "b"]);
-        assert_eq!(names(Sort::Name, Window::TenSeconds), ["a", "b", "c"]);
     }
 
     #[test]
