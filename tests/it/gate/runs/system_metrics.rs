@@ -37,15 +37,13 @@ fn assert_children_are_measured(base: &ChildWork, candidate: &ChildWork) {
     let sides = ScriptPair::new(&base.script(), &candidate.script());
     let gate = sides.gate(&["--metric", "wall", "--metric", "cpu", "--metric", "max-rss"]).exits(1);
     let found = runs(&gate);
-    let seen: Vec<_> = found
-        .metrics
-        .iter()
-        .map(|m| (m.name.as_str(), m.unit.as_str(), m.judged.verdict))
-        .collect();
-    let expected = [("wall", "ns"), ("cpu", "ns"), ("max-rss", "bytes")]
-        .map(|(n, u)| (n, u, Outcome::Regressed));
-    assert_eq!(seen, expected, "{}", gate.ran.stdout);
+    let seen: Vec<_> = found.metrics.iter().map(|m| (m.name.as_str(), m.unit.as_str())).collect();
+    assert_eq!(seen, [("wall", "ns"), ("cpu", "ns"), ("max-rss", "bytes")]);
     for metric in &found.metrics {
+        let verdict = metric.judged.verdict;
+        // The delays of a busy machine can hide that the candidate sleeps longer.
+        let is_hidden = metric.name == "wall" && verdict == Outcome::Inconclusive;
+        assert!(is_hidden || verdict == Outcome::Regressed, "{}", gate.ran.stdout);
         let (min_base, min_candidate) =
             (base.min_value(&metric.name), candidate.min_value(&metric.name));
         for pair in &metric.values {
