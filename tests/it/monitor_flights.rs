@@ -14,6 +14,7 @@ use crate::top::MeteredProgram;
 
 /// Every tick of the control breaks this limit at once.
 const BROKEN: &str = "nanosleep:max=1ns";
+const FLIGHT: &str = ".flight-";
 const ENDING: &str = ".flight-1.json";
 
 /// Returns a monitor with records of a length.
@@ -25,6 +26,32 @@ fn read_flight(path: &Path) -> Value {
     let text = std::fs::read_to_string(path).unwrap();
     assert!(text.len() <= 5_000_000, "{}", text.len());
     schema::valid(&text, "flight.1")
+}
+
+/// Returns the flight records of a log, oldest first.
+fn flights(log: &Path) -> Vec<PathBuf> {
+    let mut flights = files(log, ".json");
+    flights.retain(|file| file.to_string_lossy().contains(FLIGHT));
+    flights
+}
+
+/// Splits the path of a flight record into the common path of its interval and its number.
+fn split_number(flight: &Path) -> (String, u64) {
+    let path = flight.to_str().unwrap().strip_suffix(".json").unwrap();
+    let (interval, number) = path.rsplit_once(FLIGHT).unwrap();
+    (interval.to_owned(), number.parse().unwrap())
+}
+
+/// Returns the late ticks of the first loop of a record that have causes.
+fn explained_ticks(flight: &Value) -> Vec<&Value> {
+    let ticks = flight["rounds"][0]["ticks"].as_array();
+    ticks.into_iter().flatten().filter(|tick| tick["causes_ns"].is_object()).collect()
+}
+
+/// Returns a record that explains a tick. On a busy machine, the first ticks may come before their
+/// thread is recorded, and older switches may be overwritten.
+fn find_explained(log: &Path) -> Option<PathBuf> {
+    flights(log).into_iter().find(|flight| !explained_ticks(&read_flight(flight)).is_empty())
 }
 
 fn report(file: &Path, format: &str) -> String {
@@ -43,7 +70,7 @@ fn broken_limit_writes_a_flight_record() {
         running.signal(Signal::TERM);
         return assert!(running.ends().exits(0).stderr.contains("limit broken"));
     }
-    let path = poll_until(|| files(&home.log, ENDING).first().cloned());
+    let path = poll_until(|| find_explained(&home.log));
     let samples = poll_until(|| {
         Some(scrape(&address)).filter(|samples| samples["osjitter_flights_total"] >= 1.0)
     });
@@ -53,12 +80,15 @@ fn broken_limit_writes_a_flight_record() {
     running.signal(Signal::TERM);
     let ran = running.ends().exits(0);
     assert!(ran.stderr.contains("flight record: "), "{}", ran.stderr);
-    // Within a second, records of half a second do not follow more closely.
-    let second_records = files(&home.log, ".flight-4.json");
-    assert_eq!(second_records, Vec::<PathBuf>::new());
-
-    let breaches = PathBuf::from(path.to_str().unwrap().replace(ENDING, ".breaches.json"));
-    assert!(breaches.exists(), "the record is next to the breaches");
+    for flight in flights(&home.log) {
+        let (interval, number) = split_number(&flight);
+        let breaches = std::fs::read_to_string(format!("{interval}.breaches.json"));
+        let breaches: Value =
+            serde_json::from_str(&breaches.expect("breaches next to a record")).unwrap();
+        // Records of half a second do not follow more closely, except at the end of an interval.
+        let min_ns = number.saturating_sub(2) * 500_000_000;
+        assert!(breaches["duration_ns"].as_u64().unwrap() >= min_ns, "{number}: {breaches}");
+    }
     check_flight(&read_flight(&path), scope.contains("all CPUs"));
     assert!(report(&path, "table").contains("nanosleep@10ms"));
     let trace: Value = serde_json::from_str(&report(&path, "perfetto")).unwrap();
@@ -75,15 +105,13 @@ fn check_flight(flight: &Value, has_all_cpus: bool) {
     assert!(flight["length_ns"].as_u64().unwrap() <= 500_000_000);
     let round = &flight["rounds"][0];
     assert_eq!(round["given"].is_array(), has_all_cpus, "{round}");
-    let ticks = round["ticks"].as_array().unwrap();
-    let mut explained = 0;
-    for tick in ticks {
-        let Some(causes) = tick["causes_ns"].as_object() else { continue };
+    let explained = explained_ticks(flight);
+    for tick in &explained {
+        let causes = tick["causes_ns"].as_object().unwrap();
         let total: u64 = causes.values().filter_map(Value::as_u64).sum();
         assert_eq!(Some(total), tick["lateness_ns"].as_u64(), "{tick}");
-        explained += 1;
     }
-    assert!(explained > 0, "{round}");
+    assert!(!explained.is_empty(), "{round}");
     assert!(round["switches"].as_array().is_some_and(|switches| !switches.is_empty()), "{round}");
 }
 
@@ -168,44 +196,62 @@ fn signal(program: &MeteredProgram, signal: Signal) {
 #[test]
 fn missing_rights_shorten_the_record() {
     use std::os::unix::fs::PermissionsExt as _;
-    let home = MonitorHome::new();
-    std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let script =
         r#"exec setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs "$0" "$@""#;
     let limit = ["--limit", BROKEN, "--duration", "2500ms"];
-    let ran = flight_monitor(&home, "500ms", &limit).in_shell(script).run();
-    let (code, stderr) = (ran.code, ran.stderr);
-    if stderr.contains("setpriv") || stderr.contains("Permission denied (os error 13)\n") {
-        // Only root can change the user.
-        return;
+    // On a busy machine, no record of so short a time may explain a tick.
+    for _ in 0..5 {
+        let home = MonitorHome::new();
+        std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let ran = flight_monitor(&home, "500ms", &limit).in_shell(script).run();
+        let (code, stderr) = (ran.code, ran.stderr);
+        if stderr.contains("setpriv") || stderr.contains("Permission denied (os error 13)\n") {
+            // Only root can change the user.
+            return;
+        }
+        assert!(code == 0 && stderr.contains("limit broken"), "{stderr}");
+        if stderr.contains("flight records: none") {
+            return;
+        }
+        assert!(stderr.contains("only the switches of the probes"), "{stderr}");
+        assert!(stderr.contains("CAP_PERFMON"), "{stderr}");
+        if let Some(path) = find_explained(&home.log) {
+            return check_flight(&read_flight(&path), false);
+        }
     }
-    assert!(code == 0 && stderr.contains("limit broken"), "{stderr}");
-    let Some(path) = files(&home.log, ENDING).first().cloned() else {
-        return assert!(stderr.contains("flight records: none"), "{stderr}");
-    };
-    assert!(stderr.contains("only the switches of the probes"), "{stderr}");
-    assert!(stderr.contains("CAP_PERFMON"), "{stderr}");
-    check_flight(&read_flight(&path), false);
+    panic!("no record explains a tick");
 }
 
 #[test]
 fn full_disk_keeps_the_interval() {
+    // On a busy machine, an interval may be so long that it does not fit either, or the records so
+    // incomplete that they fit.
+    let is_kept = (0..8).any(|_| is_interval_kept_without_records());
+    assert!(is_kept, "no interval is kept without its records");
+}
+
+/// Runs a monitor whose files have room for an interval, but not for its flight records. Returns
+/// false if there was no room for an interval, or enough for the records.
+fn is_interval_kept_without_records() -> bool {
     let home = MonitorHome::new();
     // A file has at most 240 blocks of 512 bytes: enough for an interval in which hardly two ticks
     // are equally late, but not for a record of 256 late ticks and the switches before them.
     let script = r#"ulimit -f 240; exec "$0" "$@""#;
     let probe = ["--no-meters", "--subject", "nanosleep", "--period", "1ms"];
     let limit = ["--limit", "max=1ns", "--duration", "3500ms"];
-    let monitor = flight_monitor(&home, "2s", &probe).args(limit);
-    let stderr = monitor.in_shell(script).run().exits(0).stderr;
-    if !stderr.contains("flight records: none") {
-        assert!(stderr.contains("flight records could not be written"), "{stderr}");
+    let ran = flight_monitor(&home, "2s", &probe).args(limit).in_shell(script).run();
+    let is_lost = ran.stderr.contains(" is lost: ");
+    let expected = ["flight records: none", "flight records could not be written"];
+    if is_lost || !expected.iter().any(|expected| ran.stderr.contains(expected)) {
+        return false;
     }
+    let stderr = ran.exits(0).stderr;
     // The first interval may be too short for a record that is too large.
     for path in files(&home.log, ENDING) {
         read_flight(&path);
     }
     assert!(files(&home.log, ".breaches.json").len() >= 2, "{stderr}");
+    true
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The sleeps and timeouts that are created anew for each tick.
+//! The sleeps and timeouts that a subject creates for each tick.
 
 use std::future::{Future, Pending, pending};
 use std::io;

@@ -7,8 +7,8 @@ use files::report::MAX_SUBJECTS;
 use super::*;
 use crate::hlog::write::write;
 
-/// Two digits and a lowest value of 20 us, the defaults of jHiccup: 100 values of 330,000 ns and one
-/// of 1.8 s.
+/// Two digits and a lowest value of 20 us, the defaults of jHiccup: 1,000 values of 330,000 ns and
+/// 20 of 1.8 s.
 const TWO_DIGITS: &str = "HISTFAAAACl42pNpmSzMwMDAxgABTBDKT4GBgdnNYMcCBvsPEBH1C/yNohoAeeoGgQ==";
 
 fn read_log(text: &str) -> Report {
@@ -182,7 +182,7 @@ fn late_values_are_missed_at_least() {
         let summary = read_log(&log).subjects[0].summary.clone().unwrap();
         (summary.missed, summary.missed_at_least)
     };
-    assert_eq!(missed("1ms"), (None, Some(1)));
+    assert_eq!(missed("1ms"), (None, Some(20)));
     assert_eq!(missed("10s"), (Some(0), None));
 }
 
