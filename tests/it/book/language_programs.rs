@@ -185,14 +185,16 @@ fn unequal_settings_of_programs_are_warned() {
             .run();
         let verdict: Value = serde_json::from_str(&ran.stdout).expect("a verdict");
         let warnings = verdict["warnings"].as_array().expect("warnings").clone();
-        let is_unequal = |warning: &&Value| warning["code"] == "unequal-settings";
-        warnings.iter().find(is_unequal).map(|warning| warning["message"].to_string())
+        let unequal = warnings.iter().filter(|warning| warning["code"] == "unequal-settings");
+        unequal.map(|warning| warning["message"].to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(judge(&program[0]), None);
-    // On a busy machine, the settings may not be read during the short run of the programs.
+    // On a busy machine, the settings of a short run may be read too early, or not at all.
+    let is_unwarned = (0..ATTEMPTS).any(|_| judge(&program[0]).is_empty());
+    assert!(is_unwarned, "the settings of one program are equal");
     let nicer = format!("nice -n 5 {}", program[0]);
-    let found = (0..ATTEMPTS).find_map(|_| judge(&nicer)).expect("a warning");
-    assert!(found.contains("Nice value of nice -n 5"), "{found}");
+    let is_warned = (0..ATTEMPTS)
+        .any(|_| judge(&nicer).iter().any(|message| message.contains("Nice value of nice -n 5")));
+    assert!(is_warned, "the nice values are not equal");
 }
 
 /// Runs `osjitter top`, which watches the meters of a directory for a second.
