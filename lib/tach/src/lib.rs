@@ -77,8 +77,8 @@
 //!
 //! - **Suspend.** Whether the counter runs during a suspend depends on the machine, and may differ
 //!   from the OS clock. Do not trust a span across a suspend. On 64-bit Linux and Apple's systems,
-//!   spans after it are exact. On 64-bit Linux, [`Anchor::suspended_until`] and [`Info::suspended`]
-//!   report one.
+//!   later spans are measured at the right rate. On 64-bit Linux, [`Anchor::suspended_until`] and
+//!   [`Info::suspended`] report one.
 //! - **Migration of a virtual machine** can change the rate and the value. The hypervisor scales
 //!   the counter if the hardware can.
 //! - **Several sockets and cores with separate counters** are covered only by the guarantee in the

@@ -76,6 +76,9 @@ const MAX_STATED_DEVIATION: f64 = 1e-3;
 /// The minimum age of a line from which a suspend that the OS does not report is found by the rate.
 /// The rate of a younger line may be off by as much.
 const MIN_SUSPEND_BASELINE: Duration = Duration::from_secs(1);
+/// The maximum error of the length of a suspend that Linux reports: it may be that of a clock of
+/// whole seconds.
+const RTC_ERROR: Duration = Duration::from_secs(2);
 /// A slope is stored as nanoseconds per count times two to this power.
 const SLOPE_BITS: u32 = 50;
 /// The powers of two up to the largest number of counts since the first anchor, and the one beyond.
@@ -362,9 +365,16 @@ impl<'p> Timeline<'p> {
             return;
         }
         let index = if threshold > 0 { self.newest.load(Ordering::Relaxed) + 1 } else { 0 };
-        let origin = *anchors.origin.get_or_insert_with(anchor);
+        let mut origin = *anchors.origin.get_or_insert_with(anchor);
         let (last, confirmed_rate) = if index == 0 {
-            take_second_anchor(&origin, anchor, stated_ns_per_count)
+            let mut second = take_second_anchor(&origin, anchor, stated_ns_per_count);
+            if origin.suspended_until(&second.0).is_some_and(|time| !time.is_zero()) {
+                // Only one of the clocks may have stopped, so these two would give a wrong rate.
+                origin = second.0;
+                anchors.origin = Some(origin);
+                second = take_second_anchor(&origin, anchor, stated_ns_per_count);
+            }
+            second
         } else {
             (anchors.bridge_suspend(anchor()), None)
         };
@@ -527,15 +537,19 @@ impl Anchors {
         let counts = last.count().saturating_sub(recent.count());
         let passed_ns = counts as f64 * (baseline_ns / baseline as f64);
         let missing_ns = passed_ns - ns_between(&last, &recent);
+        let missing = Duration::from_nanos(missing_ns as u64);
+        let is_rate_known = baseline_ns > MIN_SUSPEND_BASELINE.as_nanos() as f64;
         let stopped = match recent.suspended_until(&new) {
+            Some(Duration::ZERO) => return last,
+            Some(suspended) if is_rate_known && suspended.abs_diff(missing) < RTC_ERROR => missing,
             // Otherwise the counter has stopped as well.
-            Some(suspended) if missing_ns > suspended.as_nanos() as f64 / 2.0 => suspended,
-            // Apple's systems report no suspend, and adjust no clock by a fifth of its rate.
+            Some(suspended) if missing > suspended / 2 => suspended,
+            // Apple's systems report no suspend.
             None if cfg!(target_vendor = "apple")
-                && baseline_ns > MIN_SUSPEND_BASELINE.as_nanos() as f64
-                && missing_ns > passed_ns / 5.0 =>
+                && is_rate_known
+                && missing_ns > passed_ns * MAX_STATED_DEVIATION =>
             {
-                Duration::from_nanos(missing_ns as u64)
+                missing
             }
             _ => return last,
         };

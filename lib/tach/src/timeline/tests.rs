@@ -10,23 +10,27 @@ struct FakeClock {
     ns: Cell<u64>,
     /// The time for which the OS clock has stopped.
     suspended_ns: Cell<u64>,
+    suspend_error_ns: Cell<u64>,
     noise: Cell<u64>,
     base: crate::os::OsInstant,
 }
 
 impl FakeClock {
     fn new() -> Self {
-        let (ns, suspended_ns, noise) = (Cell::new(0), Cell::new(0), Cell::new(1));
-        Self { ns, suspended_ns, noise, base: crate::os::now() }
+        let (ns, suspended_ns, suspend_error_ns) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        let (noise, base) = (Cell::new(1), crate::os::now());
+        Self { ns, suspended_ns, suspend_error_ns, noise, base }
     }
 
     fn advance(&self, ns: u64) {
         self.ns.set(self.ns.get() + ns);
     }
 
-    fn suspend(&self, ns: u64) {
+    /// Suspends the machine. The reported time is too long by an error.
+    fn suspend(&self, ns: u64, error_ns: u64) {
         self.advance(ns);
         self.suspended_ns.set(self.suspended_ns.get() + ns);
+        self.suspend_error_ns.set(self.suspend_error_ns.get() + error_ns);
     }
 
     fn now(&self) -> u64 {
@@ -46,7 +50,8 @@ impl FakeClock {
         let error = noise >> 59;
         let suspended_ns = self.suspended_ns.get();
         let std = self.base + Duration::from_nanos(self.ns.get() + 20 - error - suspended_ns);
-        Anchor::new(self.now(), std, 120).with_suspended_ns(suspended_ns as i64)
+        let reported_ns = suspended_ns + self.suspend_error_ns.get();
+        Anchor::new(self.now(), std, 120).with_suspended_ns(reported_ns as i64)
     }
 
     fn new_timeline<'p>(&self, pieces: &'p Pieces) -> Timeline<'p> {
@@ -236,9 +241,11 @@ fn suspend_changes_no_later_span() {
     let clock = FakeClock::new();
     let pieces = empty_pieces();
     let timeline = clock.new_timeline(&pieces);
+    clock.advance(MINUTE_NS);
     for minute in 0..1_500 {
-        if [600, 610, 1_200].contains(&minute) {
-            clock.suspend(8 * 60 * MINUTE_NS);
+        if [0, 600, 610, 1_200].contains(&minute) {
+            // Linux may know the time only from a clock of whole seconds.
+            clock.suspend(8 * 60 * MINUTE_NS, 700_000_000);
         }
         let start = clock.now();
         let start_ns = clock.convert(&timeline, start);
