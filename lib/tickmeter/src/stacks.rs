@@ -45,7 +45,8 @@
 //!   `poll` and `nanosleep`, return `EINTR` in C code that does not expect it.
 //! - The signal's handler stays installed after the watch has ended, and does nothing then.
 //! - A process that forks must start the watch after the fork. A child of a process with a watch
-//!   starts one of its own.
+//!   starts one of its own. As after every fork of a program with threads, a lock that another thread
+//!   held at that moment stays locked in the child.
 
 #[cfg(all(
     target_os = "linux",

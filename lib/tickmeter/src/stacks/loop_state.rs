@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "reads the counter")]
-    fn suspends_make_no_tick_overdue() {
+    fn corrections_move_the_clock() {
         let watched = watched_loop();
         watched.set_ahead_ns(700);
         let now = watched.0.start + std::time::Duration::from_nanos(1_000);
