@@ -152,6 +152,10 @@ struct Table {
     columns: Vec<CpuColumn>,
     /// The largest bucket that has a row.
     last_bucket: Option<u64>,
+    /// The rows of buckets, also of those without a sample.
+    rows: u64,
+    /// The greatest common divisor of the buckets that have a row.
+    step: u64,
     /// Whether the last row of buckets was read.
     has_rows: bool,
     /// Whether the figures are complete.
@@ -215,6 +219,8 @@ impl Table {
         let invalid = || ImportReason::InvalidRow { line: n, text: line.to_owned() };
         let counts = counts.filter(|_| is_complete).ok_or_else(invalid)?;
         self.last_bucket = self.last_bucket.max(Some(bucket));
+        self.rows += 1;
+        self.step = greatest_common_divisor(self.step, bucket);
         for (column, count) in self.columns.iter_mut().zip(counts) {
             if count > 0 {
                 column.buckets.push((bucket, count));
@@ -258,6 +264,8 @@ pub(super) fn read(text: &str) -> Result<Report> {
         has_heads: false,
         columns: Vec::new(),
         last_bucket: None,
+        rows: 0,
+        step: 0,
         has_rows: false,
         has_ended: false,
     };
@@ -318,13 +326,8 @@ impl Table {
 impl Table {
     /// Returns the largest possible width of the buckets, which begin at multiples of it.
     fn widest_bucket(&self) -> u64 {
-        let starts = || self.columns.iter().flat_map(|column| column.buckets.iter().map(|b| b.0));
-        let first = starts().next();
         // A single bucket does not show its width.
-        if starts().all(|start| Some(start) == first) {
-            return 1;
-        }
-        starts().fold(0, greatest_common_divisor)
+        if self.rows < 2 { 1 } else { self.step.max(1) }
     }
 
     /// Checks that the samples of the columns are printed. If all of them are above the last bucket,

@@ -170,7 +170,7 @@ impl Run {
                 Err(ImportReason::WrongCount { in_bins, stated }.into())
             }
             _ if in_bins > MAX_COUNT => {
-                Err(ImportReason::WrongCount { in_bins, stated: MAX_COUNT }.into())
+                Err(ImportReason::TooManyValues { max_bins: self.bins.len() }.into())
             }
             _ => Ok(()),
         }
@@ -544,7 +544,7 @@ RTS|      0.363|      2.232|      4.036|       0|     0|    00:00:02/00:00:02
         assert_rejected(TEXT, read, &cases);
         let uncounted = TEXT.replace("HSS|    avg", "HSS|    all");
         let huge = uncounted.replace("|     1890", "|18446744073709551615");
-        assert!(read(&huge).unwrap_err().to_string().contains("18446744073709551615 values"));
+        assert!(read(&huge).unwrap_err().to_string().contains("values in one histogram"));
         let (head, _) = TEXT.split_once("RTD").unwrap();
         assert!(read(head).unwrap_err().to_string().contains("cut off before"));
         read_prefixes(TEXT, read);
