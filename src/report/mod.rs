@@ -90,9 +90,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
     let rendering = if let Some((schema, render)) = kind {
         args.runs.check_absence()?;
         args.runs.note_table_flags();
-        if args.unit.is_some() {
-            return Err(Error::usage(interop::NEEDLESS_UNIT));
-        }
+        check_no_unit(args)?;
         if *schema != bench::SCHEMA {
             check_no_reference(args)?;
         }
@@ -116,6 +114,13 @@ fn check_no_reference(args: &ReportArgs) -> Result<()> {
     Ok(())
 }
 
+fn check_no_unit(args: &ReportArgs) -> Result<()> {
+    if args.unit.is_some() && !is_from_file("--unit") {
+        return Err(Error::usage(interop::NEEDLESS_UNIT));
+    }
+    Ok(())
+}
+
 /// Renders files or directories of bins, added up.
 fn render_fleet(args: &ReportArgs) -> Result<Rendering> {
     if let Some(other) = args.files.iter().find(|file| !fleet::is_bins_path(file)) {
@@ -123,9 +128,7 @@ fn render_fleet(args: &ReportArgs) -> Result<Rendering> {
         return Err(usage!("{} is not a file of bins, but others are: {make}", other.display()));
     }
     check_no_reference(args)?;
-    if args.unit.is_some() {
-        return Err(Error::usage(interop::NEEDLESS_UNIT));
-    }
+    check_no_unit(args)?;
     let runs = Runs::new(vec![Fleet::read(&args.files)?.report()?], args.format, &args.runs)?;
     runs.check_completeness(args.format, args.force)?;
     runs.note_omissions(args.format);
