@@ -7,6 +7,7 @@ use files::compare::{Comparison, Method};
 use files::file::File as _;
 use serde_json::Value;
 
+use crate::fixtures::recorded_json;
 use crate::osjitter::{Osjitter, Ran};
 use crate::schema;
 
@@ -33,8 +34,7 @@ impl Home {
 
     /// Writes the run under a name with a change. It has a subject and its control.
     fn copy_changed(&self, name: &str, change: impl Fn(&mut Value)) {
-        let text = std::fs::read_to_string("tests/fixtures/report.json").unwrap();
-        let mut report: Value = serde_json::from_str(&text).unwrap();
+        let mut report = recorded_json();
         for list in ["/subjects", "/plan/scenarios"] {
             let list = report.pointer_mut(list).and_then(Value::as_array_mut).unwrap();
             list.retain(|entry| [OS_INTERVAL, NANOSLEEP].contains(&entry["id"].as_str().unwrap()));

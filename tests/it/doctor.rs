@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::fixtures::fixture_text;
-use crate::osjitter::{Osjitter, Ran, run_long_enough};
+use crate::osjitter::{Osjitter, Ran, one_line, run_long_enough};
 use crate::schema;
 
 /// Returns the checkup in `checkup.json`, validated against its published schema.
@@ -158,6 +158,7 @@ fn unmeasured_settings_are_an_error() {
     assert!(ran.stderr.contains("ended by itself"), "{}", ran.stderr);
 }
 
+#[cfg(unix)]
 #[test]
 fn interrupted_proof_shows_no_verdict() {
     let ran = doctor(["--prove", "--format", "json"])
@@ -195,7 +196,7 @@ fn other_tools_results_are_imported() {
     assert!(item("imported-cyclictest")["value"].as_str().unwrap().contains(" late (cyclictest"));
     assert_eq!(item("imported-rtla-timerlat")["value"], "up to 330 us late (timerlat-user/cpu-0)");
     let unknown = doctor(["--import", "tests/fixtures/formats/cyclictest-hist.txt"]).run().exits(0);
-    let words = unknown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = one_line(&unknown.stdout);
     assert!(words.contains("values are taken as microseconds. With -N they are"), "{words}");
     doctor(["--import", "tests/fixtures/report.json"])
         .run()

@@ -69,7 +69,7 @@ fn bracket_encloses_shortest_period() {
         panic!("{}", both.stdout)
     };
     assert!(broken <= 150_000 && 150_000 <= kept, "all of them hold: {broken} {kept}");
-    let text = both.stdout.replace('\n', " ");
+    let text = one_line(&both.stdout);
     assert!(text.contains("all goals hold"), "{text}");
 }
 
@@ -85,7 +85,7 @@ fn rate_of_misses_is_bracketed() {
     let goal = &found["goals"][0];
     assert_eq!((&goal["limit"], &goal["rate"]), (&json!(0.5), &json!(true)));
     assert_eq!(found["max_stall_ns"], 2_000_000);
-    let text = ran.stdout.replace('\n', " ");
+    let text = one_line(&ran.stdout);
     for part in ["missed < 1 in 200", "missed exceeds 1 in 200", "no stall is longer than 2 ms and"]
     {
         assert!(text.contains(part), "{part}: {text}");
@@ -114,7 +114,7 @@ fn unbracketed_goals_name_the_range() {
     );
     let nowhere = find(&["--goal", "p99=100us"]).exits(0);
     assert_eq!(bracket(&nowhere), Bracket { broken_ns: Some(2_000_000), kept_ns: None });
-    let text = nowhere.stdout.replace('\n', " ");
+    let text = one_line(&nowhere.stdout);
     assert!(
         text.contains(
             "holds at none of the periods tried, 20us to 2ms: at 2ms p99 exceeds 100 us (150 us)"
@@ -332,7 +332,7 @@ fn lasting_change_ends_the_search() {
             assert_eq!(about.count(), 1, "{name}: {warnings:?}");
         }
         let answer = "The search of nanosleep is incomplete.";
-        assert!(ran.stdout.replace('\n', " ").contains(answer), "{}", ran.stdout);
+        assert!(one_line(&ran.stdout).contains(answer), "{}", ran.stdout);
         ran.exits(4);
         return;
     }

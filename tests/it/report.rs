@@ -6,7 +6,7 @@ use std::path::Path;
 use files::file::File as _;
 use files::report::{Status, Warning};
 
-use crate::fixtures::recorded_report;
+use crate::fixtures::{fixture_text, recorded_report};
 use crate::osjitter::{Osjitter, Ran, one_line};
 use crate::workspace::root;
 
@@ -235,7 +235,7 @@ fn unused_table_flags_are_noted() {
 
 #[test]
 fn reference_needs_its_workload() {
-    let text = std::fs::read_to_string("tests/fixtures/timeout.json").unwrap();
+    let text = fixture_text("timeout.json");
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("timeout.json");
     std::fs::write(&file, text.replace("\"channel-multi-thread\"", "\"another\"")).unwrap();

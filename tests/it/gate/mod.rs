@@ -74,8 +74,7 @@ impl Gate {
     /// Checks that the gate was rejected with this message and wrote no verdict.
     #[track_caller]
     fn refuses(self, says: &str) {
-        let refused = self.exits(2);
-        assert!(refused.ran.stderr.contains(says), "{says}: {}", refused.ran.stderr);
-        assert!(refused.verdict.is_none(), "{says}: {}", refused.ran.stderr);
+        let ran = self.ran.refuses(says);
+        assert!(self.verdict.is_none(), "{says}: {}", ran.stderr);
     }
 }

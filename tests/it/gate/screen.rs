@@ -23,8 +23,8 @@ fn screen(a: &[i64], b: &[i64], extra: &[&str]) -> Gate {
     Gate::from_ran(gate(&args).script(&scripts).run())
 }
 
-/// A rise by about 20 %, the tolerance. A gate calls it regressed; a screen does not, with any number
-/// of pairs from 24 to 155.
+/// A rise by about 20 %, the tolerance. A gate calls it regressed; a screen does not, with any
+/// number of pairs from 24 to 155.
 const NEAR_TOLERANCE: [i64; 7] = [21_000, 22_000, 23_000, 24_000, 25_000, 26_000, 27_000];
 
 #[test]
