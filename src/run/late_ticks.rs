@@ -47,13 +47,11 @@ pub struct LateArgs {
 }
 
 fn parse_limit(text: &str) -> Result<Duration, UnitError> {
-    units::parse_duration_within("a limit", text, Duration::from_nanos(1)..=MAX_LIMIT)
+    units::parse_duration_within("a limit", text, Duration::from_nanos(1)..=units::MAX_PERIOD)
 }
 
 /// The minimum time between the starts of two commands.
 const COMMAND_INTERVAL: Duration = Duration::from_secs(1);
-/// Largest limit for late ticks.
-const MAX_LIMIT: Duration = Duration::from_secs(24 * 3600);
 /// The time after which a command is killed.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
