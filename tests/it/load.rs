@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::osjitter::Osjitter;
+use crate::osjitter::{Osjitter, Ran};
 #[cfg(target_os = "linux")]
 use crate::process_control::{poll_until, state};
 
@@ -18,6 +18,20 @@ fn short_run(loads: &[&str]) -> Osjitter {
         "--ticks", "200",
     ];
     loads.iter().fold(Osjitter::new(run), |command, load| command.args(["--load", load])).out("")
+}
+
+/// Returns whether each load of a run has used CPU time.
+fn have_loads_run(ran: &Ran) -> bool {
+    let report = ran.json("report.json");
+    let loads = report["loads"].as_array().unwrap();
+    loads.iter().all(|load| load["cpu_ns"].as_u64() > Some(0))
+}
+
+/// Runs a command until each load has used CPU time. A busy machine may give it none in a short
+/// run.
+fn run_with_active_loads(loads: &[&str]) -> Ran {
+    let mut runs = (0..20).map(|_| short_run(loads).run().exits(0));
+    runs.find(have_loads_run).expect("CPU time of each load")
 }
 
 /// The CPU time of a load is that of the rounds, without the time for which a command runs before
@@ -35,7 +49,7 @@ fn load_costs_exclude_its_start() {
 
 #[test]
 fn loads_share_rounds_with_unloaded_scenarios() {
-    let ran = short_run(&["none", "cpu:1", "tasks:3x50us"]).run().exits(0);
+    let ran = run_with_active_loads(&["none", "cpu:1", "tasks:3x50us"]);
     let report = ran.json("report.json");
     let subjects = report["subjects"].as_array().unwrap();
     let loads: Vec<(&str, Option<&str>)> =
@@ -52,7 +66,6 @@ fn loads_share_rounds_with_unloaded_scenarios() {
     assert!(subjects.iter().all(|s| rounds(s) == rounds(&subjects[0])));
     for (load, name) in report["loads"].as_array().unwrap().iter().zip(["cpu:1", "tasks:3x50us"]) {
         assert_eq!(load["load"], name);
-        assert!(load["cpu_ns"].as_u64().unwrap() > 0, "{load}");
         assert!(load["active_ns"].as_u64().unwrap() > 0, "{load}");
     }
     for name in
@@ -91,10 +104,7 @@ fn common_load_is_in_title() {
 
 #[test]
 fn builtin_loads_run() {
-    let ran = short_run(&["io", "softirq"]).run().exits(0);
-    for load in ran.json("report.json")["loads"].as_array().unwrap() {
-        assert!(load["cpu_ns"].as_u64().unwrap() > 0, "{load}");
-    }
+    run_with_active_loads(&["io", "softirq"]);
 }
 
 #[test]
@@ -209,16 +219,25 @@ fn loads_end_with_the_run() {
     let [one, two] = ["one", "two"].map(command);
     let (two_of_them, short_run) =
         (["--load", &one, "--load", &two], ["run", "--subject", "nanosleep", "--period", "1ms"]);
-    let ran =
-        Osjitter::new(short_run).args(["--ticks", "100"]).args(two_of_them).out("").run().exits(0);
-    let loads = ran.json("report.json")["loads"].clone();
-    assert!(loads[0]["cpu_ns"].as_u64() > Some(0), "each has its own: {loads}");
-    assert!(loads[1]["cpu_ns"].as_u64() > Some(0), "each has its own: {loads}");
-    assert_ended();
+    let remove_ids = || {
+        for name in ["one", "two"] {
+            let _ = std::fs::remove_file(ids.path().join(name));
+        }
+    };
+    let measure = || {
+        remove_ids();
+        let run = Osjitter::new(short_run).args(["--ticks", "100"]).args(two_of_them);
+        let ran = run.out("").run().exits(0);
+        if started("one").and(started("two")).is_none() {
+            return false;
+        }
+        assert_ended();
+        have_loads_run(&ran)
+    };
+    // A busy machine may give a load no CPU in so short a run, so that it starts nothing.
+    assert!((0..20).any(|_| measure()), "each load has its own CPU time");
 
-    for name in ["one", "two"] {
-        std::fs::remove_file(ids.path().join(name)).unwrap();
-    }
+    remove_ids();
     let run = Osjitter::new(short_run).args(["--duration", "10m"]).args(two_of_them);
     let mut running = run.out("").start();
     running.says("about");
