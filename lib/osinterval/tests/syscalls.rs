@@ -216,10 +216,11 @@ async fn group_arms_after_delivery() {
     })
     .await;
     assert_two_calls_per_tick(&calls);
-    // On a slow machine most ticks are due already and are not waited for.
+    // On a slow machine most ticks are due already and are not waited for. The runtime also polls
+    // for events now and then, which counts as a wait.
     let waits = calls.iter().filter(|call| **call == Call::Wait).count();
     assert!(
-        2 * undelayed_ticks > waits,
+        undelayed_ticks > 0 && 2 * undelayed_ticks + 2 > waits,
         "the timer was armed between a wake-up and its tick: {calls:?}"
     );
 }
@@ -293,7 +294,8 @@ async fn periodic_interval_reads_after_delivery() {
 #[tokio::test]
 async fn coalesced_expiration_is_not_lost() {
     let mut interval = PeriodicInterval::new(PERIOD).unwrap();
-    for _ in 0..10 {
+    let mut coalesced = 0;
+    while coalesced < 10 {
         interval.tick().await.unwrap();
         // If the tick was delivered late, the next one may be due already: then nothing is read.
         let next = interval.deadline();
@@ -306,6 +308,7 @@ async fn coalesced_expiration_is_not_lost() {
         if calls.contains(&Call::Read) {
             assert!(expirations.count >= 2, "{expirations:?}");
             assert_eq!(calls.last(), Some(&Call::Read), "it waited for the next one: {calls:?}");
+            coalesced += 1;
         }
     }
 }
