@@ -316,42 +316,45 @@ impl Drop for Heir {
 }
 
 /// Searching the table from its start for each task would take some thousand times as long as
-/// adding the tasks.
+/// adding the tasks. A stall of the machine may take as long, but not in each attempt.
 #[test]
-#[allow(clippy::disallowed_methods, reason = "it compares two times of the same thread")]
 fn very_many_live_tasks_drop_quickly() {
     run_in_every_mode(|runtime| {
-        const TASKS: u32 = scaled(200_000);
-        let drops = Rc::new(Cell::new(0));
-        let begun = Instant::now();
-        for i in 0..TASKS {
-            // The last chain of heirs is as long as the table. Some heirs reuse an entry before
-            // their parent's, others an entry behind it.
-            let heirs = if i == TASKS - 1 { TASKS } else { i % 2 };
-            let heir = Heir { drops: Rc::clone(&drops), heirs };
-            drop(runtime.spawn_boxed(async move {
-                let _heir = heir;
-                pending::<()>().await;
-            }));
-        }
-        let adding = begun.elapsed();
-        // Tasks that have run and wait are dropped like tasks that have never run.
-        runtime.block_on(async {
-            for _ in 0..TASKS / 128 {
-                yield_now().await;
-            }
-        });
-        let runtime = std::mem::replace(runtime, Runtime::new().unwrap());
-        let begun = Instant::now();
-        drop(runtime);
-        let dropping = begun.elapsed();
-        assert!(
-            dropping < 100 * adding,
-            "dropping the tasks took {dropping:?}, adding them {adding:?}"
-        );
-        let dropped_before_last = (TASKS - 1) + (TASKS - 1) / 2;
-        assert_eq!(drops.get(), dropped_before_last + 1 + TASKS);
+        assert!((0..5).any(|_| drop_live_tasks(runtime)), "dropping the tasks takes long");
     });
+}
+
+/// Adds many tasks and drops them with their runtime, which is replaced. Returns whether dropping
+/// them was quick.
+#[allow(clippy::disallowed_methods, reason = "two times of the same thread are compared")]
+fn drop_live_tasks(runtime: &mut Runtime) -> bool {
+    const TASKS: u32 = scaled(200_000);
+    let drops = Rc::new(Cell::new(0));
+    let begun = Instant::now();
+    for i in 0..TASKS {
+        // The last chain of heirs is as long as the table. Some heirs reuse an entry before their
+        // parent's, others an entry behind it.
+        let heirs = if i == TASKS - 1 { TASKS } else { i % 2 };
+        let heir = Heir { drops: Rc::clone(&drops), heirs };
+        drop(runtime.spawn_boxed(async move {
+            let _heir = heir;
+            pending::<()>().await;
+        }));
+    }
+    let adding = begun.elapsed();
+    // Tasks that have run and wait are dropped like tasks that have never run.
+    runtime.block_on(async {
+        for _ in 0..TASKS / 128 {
+            yield_now().await;
+        }
+    });
+    let runtime = std::mem::replace(runtime, Runtime::new().unwrap());
+    let begun = Instant::now();
+    drop(runtime);
+    let dropping = begun.elapsed();
+    let dropped_before_last = (TASKS - 1) + (TASKS - 1) / 2;
+    assert_eq!(drops.get(), dropped_before_last + 1 + TASKS);
+    dropping < 100 * adding
 }
 
 mod own_process {
