@@ -279,7 +279,12 @@ fn recalibration_changes_no_span() {
     std::thread::scope(|scope| {
         let watchers = [(); 2].map(|()| scope.spawn(|| convert_spans(&stop)));
         let mut added = 0;
-        for _ in 0..40 {
+        // The older the first anchor is, the longer is the time in which one more is enough. The
+        // other tests take anchors as well.
+        for round in 0..50_000 {
+            if round >= 40 && (added > 0 || tach::source() == Source::OsClock) {
+                break;
+            }
             pause(Duration::from_millis(2));
             added += u32::from(recalibrate());
         }
