@@ -31,6 +31,9 @@ fn service() {
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 
+/// Lateness of the second loop of [`endless`]. No machine is so busy that the first one is as late.
+const SECOND_LATENESS: Duration = Duration::from_secs(600);
+
 /// The process of the tests of a measured program: two loops that tick `TICKS` times, or forever.
 /// The period of the second is twice that of the first, or `SECOND_PERIOD_MS`.
 #[test]
@@ -46,7 +49,7 @@ fn endless() {
     let ticks = number("TICKS").unwrap_or(u64::MAX);
     for _ in 0..ticks {
         meters[0].tick(Instant::now());
-        meters[1].ticks(Instant::now() - Duration::from_secs(5), 2);
+        meters[1].ticks(Instant::now() - SECOND_LATENESS, 2);
     }
     println!("\n{COMPLETED}");
 }
@@ -232,7 +235,7 @@ fn measured_process_ends_after_its_ticks() {
     let process = MeasuredProcess::run("first", &[WITH_SERIES]);
     let lateness_ns = process.lateness_ns(1_000_000);
     assert_eq!(lateness_ns.len(), 20);
-    assert!(lateness_ns.iter().all(|ns| (0..4_000_000_000).contains(ns)), "{lateness_ns:?}");
+    assert!(lateness_ns.iter().all(|ns| (0..500_000_000_000).contains(ns)), "{lateness_ns:?}");
     assert!(!process.has_completed(), "{}", process.stdout);
     assert_eq!(process.meters, 0, "files of meters are left");
 }
@@ -245,7 +248,7 @@ fn meter_is_selected_by_request() {
         let process = MeasuredProcess::run(name, &[WITH_SERIES, variable]);
         let lateness_ns = process.lateness_ns(2_000_000);
         assert_eq!(lateness_ns.len(), 20);
-        assert!(lateness_ns.iter().all(|&ns| ns > 4_000_000_000), "{lateness_ns:?}");
+        assert!(lateness_ns.iter().all(|&ns| ns > 500_000_000_000), "{lateness_ns:?}");
         // Two ticks come with each wake-up, the second due a period later. The warm-up ends between
         // two.
         for pair in lateness_ns[1..].chunks_exact(2) {
