@@ -329,25 +329,27 @@ fn report_names_other_task() {
     let _serial = serial();
     let (_watch, reports) = watch();
     let meter = register("waiting");
-    let last_tick = Arc::new(Mutex::new(None));
+    let has_ticked = Arc::new(AtomicBool::new(false));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let report = runtime.block_on(async {
         let mut interval = meter.wrap(tokio::time::interval(PERIOD));
-        let written = Arc::clone(&last_tick);
+        let written = Arc::clone(&has_ticked);
         let metered = tokio::spawn(async move {
             loop {
-                let tick = interval.tick().await.into_std();
-                *written.lock().unwrap() = Some(tick);
+                interval.tick().await;
+                written.store(true, Ordering::Relaxed);
             }
         });
         loop {
-            // The metered loop runs, and waits for its next tick.
+            // The metered loop runs, and waits for its next tick. There is one report per tick.
             tokio::time::sleep(PERIOD * 3).await;
-            let tick: Option<Instant> = *last_tick.lock().unwrap();
-            let Some(tick) = tick else { continue };
-            let Hold { since, report } = hold_asleep(&reports);
-            let is_held = since < tick + THRESHOLD;
-            if report.end != StackEnd::NoAnswer && !report.is_working && is_held {
+            if !has_ticked.swap(false, Ordering::Relaxed) {
+                continue;
+            }
+            let report = hold_asleep(&reports).report;
+            // On a busy machine, the tick may have been overdue before the hold.
+            let is_hold = |function: &String| function.contains("stacks::hold_asleep");
+            if !report.is_working && report.functions().iter().any(is_hold) {
                 metered.abort();
                 return report;
             }
@@ -355,5 +357,4 @@ fn report_names_other_task() {
     });
     assert_eq!(report.meter, "waiting");
     assert!(report.to_string().contains("the loop is waiting for its tick"), "{report}");
-    index_of(&report.functions(), "stacks::hold_asleep");
 }
