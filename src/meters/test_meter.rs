@@ -90,3 +90,13 @@ impl RunningMeter {
         std::os::unix::fs::FileExt::write_all_at(&self.0, bytes, 0).unwrap();
     }
 }
+
+#[cfg(unix)]
+impl Drop for RunningMeter {
+    /// Releases the lock. A process that another test has just started holds a copy of the file
+    /// until it executes its program.
+    fn drop(&mut self) {
+        use rustix::fs::{FlockOperation, flock};
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
