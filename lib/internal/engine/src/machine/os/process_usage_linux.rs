@@ -112,6 +112,9 @@ fn process_cpu_ns(id: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
 
     #[test]
@@ -131,14 +134,20 @@ mod tests {
     #[test]
     fn exiting_processes_are_left_out() {
         let ids = std::sync::mpsc::sync_channel(0);
+        let ended = Arc::new(AtomicU32::new(0));
+        let counter = Arc::clone(&ended);
         let starter = std::thread::spawn(move || {
             let start = || std::process::Command::new("true").status().expect("a child process");
             while ids.0.try_send(()) == Err(std::sync::mpsc::TrySendError::Full(())) {
                 assert!(start().success());
+                counter.fetch_add(1, Ordering::Relaxed);
             }
         });
-        for _ in 0..500 {
+        let mut reads = 0;
+        let has_few = || ended.load(Ordering::Relaxed) < 20 && !starter.is_finished();
+        while reads < 500 || has_few() {
             assert!(ProcessUsage::read(std::process::id()).is_some());
+            reads += 1;
         }
         drop(ids.1);
         starter.join().expect("every child succeeds");
