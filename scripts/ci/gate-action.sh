@@ -29,13 +29,15 @@ die() {
   exit 1
 }
 
-# The program follows the contract, but does not wait for ticks. Its build sets its lateness from the tenth tick on.
+# The program follows the contract, but does not wait for ticks. Its build sets its lateness from the tenth tick on, which is
+# shorter than the sleep: no tick can be later than its program runs.
 cd "$work/repository"
 git init --quiet --initial-branch main
 git config user.name test
 git config user.email test@localhost
 cat >program.in <<'PROGRAM'
 #!/bin/sh
+sleep 0.006
 {
   echo "osjitter.series/1 period_ns=1000000"
   { yes 20000 | head -n 10; yes LATE; } | head -n "$OSJITTER_TICKS"
