@@ -352,9 +352,10 @@ Examples:
   osjitter gate baseline add os-interval.json
 
 A session is 200 pairs of rounds of the subject and of a control, a bare thread that sleeps. Sessions are compared by \
-how much later the subject was than its control. Record at least three sessions at different hours; the file keeps the \
-last ten. A session that is inconclusive or worse than the stored ones is not added. A baseline file contains one \
-subject at one period, from one machine.
+how much later the subject was than its control. Record at least five sessions at different hours: with fewer, the \
+rate of false alarms depends on an assumed spread between sessions. The file keeps the last ten. A session that is \
+inconclusive or worse than the stored ones is not added. A baseline file contains one subject at one period, from one \
+machine.
 
 Exit codes: 0 added, 1 not added as it is worse, 2 bad usage or input, 3 not added as it is inconclusive, 4 could not \
 measure or interrupted.")]

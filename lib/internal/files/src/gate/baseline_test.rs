@@ -5,7 +5,7 @@
 //! their pairs show, so a spread between sessions is added to each error. The spread is measured if
 //! the file contains enough sessions, and assumed otherwise.
 
-use super::baseline::{Session, SessionDesign};
+use super::baseline::{MAX_SESSIONS, Session, SessionDesign};
 use super::verdict::BaselineMetric;
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{self, Lift, NumberRule, NumberVerdict, Outcome, Reason, Rules};
@@ -15,16 +15,21 @@ use jitterstat::stats::signed_rank::Shift;
 
 /// Minimum number of stored sessions from which their measured spread is used.
 const MIN_SESSIONS_FOR_SPREAD: usize = 8;
-/// Minimum number of stored sessions from which their measured spread is used if it is larger than
-/// the assumed one.
-const MIN_SESSIONS_FOR_LARGER_SPREAD: usize = 3;
+/// Minimum number of stored sessions from which the interval accounts for the error of their
+/// measured spread.
+const MIN_SESSIONS_FOR_SPREAD_ERROR: usize = 5;
 /// Assumed spread of the median between sessions, measured on one virtual machine.
 const MEDIAN_SPREAD: f64 = 0.03;
 /// Assumed spread of the tail between sessions, measured on one virtual machine.
 const TAIL_SPREAD: f64 = 0.06;
 /// Quantile of the normal distribution with which each bound of the deciding interval errs in at
-/// most 0.5 % of cases.
+/// most 0.5 % of cases, if the spread between sessions is known.
 const Z: f64 = 2.576;
+/// Quantiles of Student's t distribution for the same share of errors, for a spread measured on
+/// [`MIN_SESSIONS_FOR_SPREAD_ERROR`] to [`MAX_SESSIONS`] sessions, so with four to nine degrees of
+/// freedom.
+const STUDENT_T: [f64; MAX_SESSIONS + 1 - MIN_SESSIONS_FOR_SPREAD_ERROR] =
+    [4.604, 4.032, 3.707, 3.499, 3.355, 3.250];
 /// Alpha of each bound of the interval from which a standard error is computed.
 const SE_ALPHA: f64 = 0.025;
 /// Width of that interval in standard errors.
@@ -75,11 +80,14 @@ struct Level {
 
 /// Judges a new session by the stored ones, which must have the same design and machine.
 ///
-/// With k stored sessions, let D be the new level minus their mean, τ the spread between sessions
-/// and s² = se² + τ² + (mean se² + τ²) / k. The session passes if D + 2.576 s is below the
+/// With k stored sessions, let D be the new level minus their mean, τ the spread between sessions,
+/// widened from five sessions on, and s² = se² + τ² + (mean se² + τ²) / k. The session passes if D + 2.576 s is below the
 /// tolerance less the lift of stalls on both sides. It has regressed if D − 2.576 s is above zero
 /// and D is at least half of the tolerance. If stalls could mask a change of the tolerated size,
 /// the outcome is inconclusive.
+///
+/// # Panics
+/// Panics if there are more than [`MAX_SESSIONS`] stored sessions.
 #[must_use]
 pub fn judge(
     new: &Session,
@@ -171,20 +179,29 @@ impl Level {
     }
 }
 
-/// The standard deviation between sessions: the assumed one, or the measured one if there are
-/// enough sessions or they differ by more.
+/// Returns the standard deviation between sessions: the assumed one, or the measured one if there
+/// are enough sessions or they differ by more.
 ///
 /// They can differ by more on a machine that alternates between quiet and busy: the control is
 /// later when it is busy, but a subject that waits for the next turn of a timer wheel is not.
+///
+/// A measured spread can be too small by chance. From five sessions on, it is therefore multiplied
+/// by the ratio of the quantile of Student's t distribution to [`Z`], so that the bounds err as
+/// rarely as with a known spread. With fewer sessions, this ratio is so large that most sessions
+/// would be undecided, and a session that is undecided cannot be added.
 fn session_spread(stored: &[Level], assumed: f64) -> f64 {
+    let count = stored.len();
+    if count < 2 {
+        return assumed;
+    }
     let centre = mean(stored.iter().map(|l| l.over_control));
     let squares: f64 = stored.iter().map(|l| (l.over_control - centre).powi(2)).sum();
-    let measured = (squares / (stored.len() as f64 - 1.0)).sqrt();
-    match stored.len() {
-        MIN_SESSIONS_FOR_SPREAD.. => measured,
-        MIN_SESSIONS_FOR_LARGER_SPREAD.. => measured.max(assumed),
-        _ => assumed,
-    }
+    let measured = (squares / (count as f64 - 1.0)).sqrt();
+    let Some(row) = count.checked_sub(MIN_SESSIONS_FOR_SPREAD_ERROR) else {
+        return measured.max(assumed);
+    };
+    let widened = measured * STUDENT_T[row] / Z;
+    if count < MIN_SESSIONS_FOR_SPREAD { widened.max(assumed) } else { widened }
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
@@ -292,19 +309,23 @@ mod tests {
     /// of a timer wheel.
     #[test]
     fn few_differing_sessions_widen_the_interval() {
-        let stored: Vec<Session> = (0..5)
-            .map(|i| [1.0, 1.4][i % 2])
-            .zip(0..)
-            .map(|(m, i)| session(i, m, 1.5 / m))
-            .collect();
-        assert_eq!(
-            outcomes(&session(77, 1.0, 1.5), &stored),
-            (Outcome::Inconclusive, Outcome::Inconclusive)
-        );
-        assert_eq!(
-            outcomes(&session(77, 1.0, 4.5), &stored),
-            (Outcome::Regressed, Outcome::Regressed)
-        );
+        for count in [2, 3, 5] {
+            let stored: Vec<Session> = (0..count)
+                .map(|i| [1.0, 1.4][i % 2])
+                .zip(0..)
+                .map(|(m, i)| session(i, m, 1.5 / m))
+                .collect();
+            assert_eq!(
+                outcomes(&session(77, 1.0, 1.5), &stored),
+                (Outcome::Inconclusive, Outcome::Inconclusive),
+                "{count}"
+            );
+            assert_eq!(
+                outcomes(&session(77, 1.0, 4.5), &stored),
+                (Outcome::Regressed, Outcome::Regressed),
+                "{count}"
+            );
+        }
     }
 
     #[test]
@@ -315,6 +336,38 @@ mod tests {
         assert_eq!(outcomes(&session(9, 1.0, 1.43 * 1.3), &stored).0, Outcome::Inconclusive);
         let alike: Vec<Session> = (0..8).map(|i| session(i, 1.0, 1.43)).collect();
         assert_eq!(outcomes(&session(9, 1.0, 1.43 * 1.3), &alike).0, Outcome::Regressed);
+    }
+
+    /// Sessions of one program that differ by far more than assumed.
+    #[test]
+    fn bounds_err_as_rarely_as_stated() {
+        const DRAWS: u32 = 20_000;
+        let mut random = SplitMix64::new(1);
+        let mut level = || {
+            let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
+            Level {
+                over_control: 0.3 * normal,
+                standard_error: 0.01,
+                subject: 0.0,
+                control: 0.0,
+                pairs: 100,
+                lift: None,
+                is_stalled: false,
+            }
+        };
+        for count in MIN_SESSIONS_FOR_SPREAD_ERROR..=MAX_SESSIONS {
+            let (mut too_high, mut too_low) = (0, 0);
+            for _ in 0..DRAWS {
+                let stored: Vec<Level> = (0..count).map(|_| level()).collect();
+                let spread = session_spread(&stored, MEDIAN_SPREAD);
+                let shift = level().shift_against(&stored, spread);
+                too_high += u32::from(shift.lower > 0.0);
+                too_low += u32::from(shift.upper < 0.0);
+            }
+            let stated = DRAWS * 3 / 1_000..=DRAWS * 7 / 1_000;
+            let both = (too_high, too_low);
+            assert!(stated.contains(&too_high) && stated.contains(&too_low), "{count}: {both:?}");
+        }
     }
 
     #[test]
