@@ -7,6 +7,7 @@ use cli::printable::to_printable_line;
 use cli::time::{format_duration, format_rate, format_time};
 use cli::units::format_rounded_duration;
 use cli::words::{group_digits, pluralize, prefix_or_empty};
+use files::gate::baseline::MAX_SESSIONS;
 use files::gate::verdict::{
     BaselineMetric, BaselineVerdict, JudgedNumber, LimitCheck, Metric, Mode, PairVerdict,
     RateBounds, RunMetric, RunsVerdict, SameProgram, UnjudgedBench, Verdict,
@@ -287,10 +288,12 @@ fn baseline_section(verdict: &BaselineVerdict) -> Section {
 
 fn baseline_advice(verdict: &BaselineVerdict) -> String {
     let BaselineVerdict { file, pairs, sessions, .. } = verdict;
-    format!(
-        "more than {pairs} pairs of rounds (--max-pairs) or more than {sessions} stored sessions (osjitter gate \
-         baseline add {file}) would narrow it"
-    )
+    let more_sessions = if *sessions < MAX_SESSIONS as u64 {
+        format!(" or more than {sessions} stored sessions (osjitter gate baseline add {file})")
+    } else {
+        String::new()
+    };
+    format!("more than {pairs} pairs of rounds (--max-pairs){more_sessions} can narrow it")
 }
 
 /// Describes limits: those on numbers, and those on the rate of missed ticks.

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use files::file::File as _;
-use files::gate::baseline::{Baseline, Session};
+use files::gate::baseline::{Baseline, Session, SessionPair};
 use jitterstat::gate::decision::{Outcome, Reason};
 use serde_json::json;
 
@@ -243,6 +243,27 @@ fn file_keeps_ten_sessions() {
     assert_eq!((seeds.len(), seeds[9]), (10, 424_242));
     assert!(!seeds.contains(&1), "{}", added.stderr);
     assert!(added.stderr.contains("the oldest 1 dropped"), "{}", added.stderr);
+}
+
+/// A full file cannot gain a session that narrows the interval.
+#[test]
+fn full_file_advises_more_pairs() {
+    let stored = Stored::with_session();
+    let mut file = stored.read();
+    let first = file.sessions[0].clone();
+    let mut twice_as_late = first.clone();
+    for SessionPair { subject, .. } in &mut twice_as_late.pairs {
+        for ns in [&mut subject.p50_ns, &mut subject.p90_ns, &mut subject.max_ns] {
+            *ns *= 2;
+        }
+    }
+    let alternating = [first, twice_as_late].into_iter().cycle().zip(0..10);
+    file.sessions = alternating.map(|(session, seed)| Session { seed, ..session }).collect();
+    stored.write(&file);
+    let gate = stored.gate(28_000, &[]).exits(0);
+    assert_eq!(gate.verdict().reason, Some(Reason::TooNoisy), "{}", gate.ran.stdout);
+    let stdout = one_line(&gate.ran.stdout);
+    assert!(stdout.contains("(--max-pairs) can narrow it"), "{stdout}");
 }
 
 #[test]
