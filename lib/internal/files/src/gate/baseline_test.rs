@@ -81,10 +81,10 @@ struct Level {
 /// Judges a new session by the stored ones, which must have the same design and machine.
 ///
 /// With k stored sessions, let D be the new level minus their mean, τ the spread between sessions,
-/// widened from five sessions on, and s² = se² + τ² + (mean se² + τ²) / k. The session passes if D + 2.576 s is below the
-/// tolerance less the lift of stalls on both sides. It has regressed if D − 2.576 s is above zero
-/// and D is at least half of the tolerance. If stalls could mask a change of the tolerated size,
-/// the outcome is inconclusive.
+/// which is widened from five sessions on, and s² = se² + τ² + (mean se² + τ²) / k. The session
+/// passes if D + 2.576 s is below the tolerance less the lift of stalls on both sides. It has
+/// regressed if D − 2.576 s is above zero and D is at least half of the tolerance. If stalls could
+/// mask a change of the tolerated size, the outcome is inconclusive.
 ///
 /// # Panics
 /// Panics if there are more than [`MAX_SESSIONS`] stored sessions.
