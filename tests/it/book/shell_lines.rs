@@ -141,8 +141,10 @@ impl Scene {
         }
     }
 
-    /// Runs a line in the directory. The programs that change settings of the machine do nothing.
+    /// Runs a line in the directory, without the calibration that an earlier line left there. The
+    /// programs that change settings of the machine do nothing.
     fn run_line(&self, line: &str) -> Output {
+        let _ = fs::remove_file(self.path("osjitter-calibration.json"));
         let binary = Path::new(env!("CARGO_BIN_EXE_osjitter"));
         let path = format!(
             "{}:{}:{}",
