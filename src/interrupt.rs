@@ -59,6 +59,8 @@ fn watch_signals() -> io::Result<()> {
     use signal_hook::consts::{
         SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU,
     };
+    use signal_hook::iterator::Signals;
+    use std::sync::mpsc;
     let mut handled = vec![SIGINT, SIGTERM];
     // A command that `nohup` started survives its terminal.
     let others = [SIGHUP, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2];
@@ -67,15 +69,18 @@ fn watch_signals() -> io::Result<()> {
     // the main thread, whose mask all others inherit.
     let unblocked: SigSet = handled.iter().filter_map(|&s| Signal::try_from(s).ok()).collect();
     unblocked.thread_unblock()?;
-    let mut signals = signal_hook::iterator::Signals::new(handled)?;
+    let (sender, receiver) = mpsc::channel::<Signals>();
     let watch = move || {
+        let Ok(mut signals) = receiver.recv() else { return };
         for signal in signals.forever() {
             // SIGQUIT asks for the end at once. By default, it would leave programs and temporary
             // files behind.
             if signal == SIGQUIT { end_process() } else { handle_interrupt() }
         }
     };
+    // Starts before the signals are caught: without the thread, they keep their default effect.
     std::thread::Builder::new().name("signals".to_owned()).spawn(watch)?;
+    let _ = sender.send(Signals::new(handled)?);
     Ok(())
 }
 

@@ -16,6 +16,7 @@ mod table;
 mod tools;
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -66,6 +67,21 @@ fn every_line_ends_as_expected() {
         rows
     });
     assert_rows_end_as_expected(&rows);
+}
+
+#[test]
+fn signals_end_commands_without_thread() {
+    let Some(tools) = Tools::build() else { return };
+    let home = tempfile::tempdir().expect("a temporary directory");
+    // The first thread waits for signals, and the first sleep is that of the measured second.
+    let faults = ["thread=EAGAIN:1:1", "sleep=SIGTERM:1:1", "--", env!("CARGO_BIN_EXE_osjitter")];
+    let clock = ["bench", "clock", "--quiet", "--threads", "1", "--order-reads", "1000"];
+    let mut command = Command::new(tools.path("inject"));
+    command.arg(home.path().join("tally")).args(faults).args(clock).args(["--drift", "1s"]);
+    let output = command.output().expect("the injection");
+    assert_eq!(output.status.code(), Some(128 + 15), "{output:?}");
+    let tally = std::fs::read_to_string(home.path().join("tally")).expect("a tally");
+    assert!(tally.lines().all(|line| line.ends_with(" 1")), "{tally}");
 }
 
 mod nightly {

@@ -173,7 +173,7 @@ pub const FAULT_LINES: &[FaultLine] = &[
     call(&WORKERS, "thread", "EAGAIN", &[From(2), From(3), From(4), From(22)],
         Fails(&["os-interval"], "Resource temporarily unavailable")),
     call(&WORKERS, "thread", "EAGAIN", &[From(5)], Fails(&["os-interval"], "cannot start 2 threads: ")),
-    call(&CLOCK_THREADS, "thread", "EAGAIN", EDGES, Stopped("cannot start the threads: Resource temporarily unavailable")),
+    call(&CLOCK_THREADS, "thread", "EAGAIN", &[From(2), Middle, End], Stopped("cannot start the threads: Resource temporarily unavailable")),
     call(&CHANNEL, "thread", "EAGAIN", &[Middle, End], Stopped("cannot measure: ")),
     call(&DISPATCH, "thread", "EAGAIN", &[Middle, End], Stopped("cannot measure: Resource temporarily unavailable")),
     call(&CONTROL, "thread", "EAGAIN", ONCE, Stopped("cannot watch for Ctrl-C: Resource temporarily unavailable")),
