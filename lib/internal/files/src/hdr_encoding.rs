@@ -380,7 +380,7 @@ impl CountDecoder {
 /// becomes the largest of these.
 ///
 /// # Panics
-/// Never panics, for the reasons given at [`encode`].
+/// Never panics, for the reasons given at `encode`.
 #[must_use]
 pub fn encode_v2(histogram: &Hdr<u64>) -> Vec<u8> {
     encode(histogram, V2Serializer::new())
@@ -389,7 +389,7 @@ pub fn encode_v2(histogram: &Hdr<u64>) -> Vec<u8> {
 /// Encodes a histogram in V2 with compression.
 ///
 /// # Panics
-/// Never panics, for the reasons given at [`encode`].
+/// Never panics, for the reasons given at `encode`.
 #[must_use]
 pub fn encode_compressed_v2(histogram: &Hdr<u64>) -> Vec<u8> {
     encode(histogram, V2DeflateSerializer::new())

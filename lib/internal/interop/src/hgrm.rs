@@ -1,7 +1,7 @@
 //! Reads and writes HdrHistogram's percentile distribution (`.hgrm`), which wrk2 and vegeta print as
 //! well: a row for each percentile, with the value and the number of values up to it.
 //!
-//! A table is recognized by the names of its columns ([`heading`]). Its columns may be rounded: several
+//! A table is recognized by the names of its columns (`heading`). Its columns may be rounded: several
 //! rows can have a percentile that is printed as 1, or the same count. The footer may be missing, and
 //! with it the mean.
 //!

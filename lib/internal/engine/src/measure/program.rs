@@ -4,7 +4,7 @@
 //!
 //! A program should also write the usage of its process between the first and the last recorded
 //! tick, which is then the cost of the ticks between them. Otherwise the cost is measured from
-//! outside, in a window that is longer than its ticks: see [`CostWindow`].
+//! outside, in a window that is longer than its ticks: see `CostWindow`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;

@@ -1,9 +1,9 @@
 //! Functions on sampled stacks.
 //!
-//! [`process_image`] finds the callers of the sampled instruction on the copy of the stack, by the
+//! `process_image` finds the callers of the sampled instruction on the copy of the stack, by the
 //! unwinding tables of the program's files, or by frame pointers where a file has none.
-//! [`program_file`] reads these tables, and names functions by the symbols and the debugging
-//! information of a file, including inlined ones. [`function_name`] makes the names readable, and
+//! `program_file` reads these tables, and names functions by the symbols and the debugging
+//! information of a file, including inlined ones. `function_name` makes the names readable, and
 //! separates functions of the program from those of its language and runtime.
 //!
 //! Everything here runs between rounds, or after a tick was late: it allocates and reads files.

@@ -2,7 +2,7 @@
 //!
 //! The sentences, the table, the host, the changes and the warnings are in the document and
 //! readable without a script. The pictures are drawn by the files in `script/` from the samples
-//! that [`data`] encodes.
+//! that `data` encodes.
 
 mod data;
 mod table;
