@@ -60,7 +60,7 @@ const NIGHTLY: [&str; 12] = [
 /// Settings with which the commands of the book take seconds. A flag of the command line overrides
 /// them.
 const SHORT_SETTINGS: &str = "[run]\nticks = 200\n[gate]\nmax-time = \"60s\"\n[find]\nmax-time = \"100s\"\n\
-    [calibrate]\nmax-time = \"20s\"\n[doctor]\nmax-time = \"1m\"\n";
+    [calibrate]\nmax-time = \"60s\"\n[doctor]\nmax-time = \"1m\"\n";
 
 /// Measures for about a second, and returns the report.
 fn run_report(seed: &str) -> String {
