@@ -1,6 +1,7 @@
 //! Tests of the flight records of `osjitter monitor`.
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
@@ -121,7 +122,7 @@ fn kept_limits_write_no_record() {
     let limits = ["--limit", "max=24h", "--duration", "2500ms"];
     let ran = flight_monitor(&home, "500ms", &limits).run().exits(0);
     assert!(ran.stderr.contains("flight records: "), "{}", ran.stderr);
-    assert!(files(&home.log, ".bins.csv").len() >= 2);
+    assert!(!files(&home.log, ".bins.csv").is_empty());
     assert!(files(&home.log, ".json").is_empty());
 }
 
@@ -232,16 +233,21 @@ fn full_disk_keeps_the_interval() {
 /// false if there was room for the records.
 fn is_interval_kept_without_records() -> bool {
     let home = MonitorHome::new();
-    // A file has at most 160 blocks of 512 bytes. The two probes tick 450 times. An interval has at
-    // most a row of 150 bytes per tick, so it fits even if it is as long as the whole run. A record
-    // has 350 bytes for the causes of a tick and its switches, so 240 ticks do not fit.
-    let script = r#"ulimit -f 160; exec "$0" "$@""#;
+    // A file has at most 240 blocks of 512 bytes. An interval has at most a row of 110 bytes per
+    // tick. The two probes tick 600 times, so it fits even if it is as long as the whole run, and on
+    // a busy machine, which lengthens the run, many ticks share a row. A record has 350 bytes for
+    // the causes of a tick and its switches, so 400 ticks do not fit.
+    let script = r#"ulimit -f 240; exec "$0" "$@""#;
     let probes = ["--subject", "nanosleep", "--subject", "os-interval", "--period", "20ms"];
-    let limit = ["--no-meters", "--limit", "max=1ns", "--duration", "4500ms"];
-    let ran = flight_monitor(&home, "4s", &probes).args(limit).in_shell(script).run().exits(0);
+    let limit = ["--no-meters", "--limit", "max=1ns", "--duration", "6s"];
+    let ran = flight_monitor(&home, "5s", &probes).args(limit).in_shell(script).run().exits(0);
     let stderr = ran.stderr;
     assert!(!stderr.contains(" is lost: "), "{stderr}");
-    assert!(files(&home.log, ".breaches.json").len() >= 2, "{stderr}");
+    let broken = stderr.lines().filter(|line| line.starts_with("limit broken: "));
+    let starts = broken.filter_map(|line| line.split(" from ").nth(1)?.split(' ').next());
+    let starts: BTreeSet<&str> = starts.collect();
+    assert!(!starts.is_empty(), "{stderr}");
+    assert_eq!(files(&home.log, ".breaches.json").len(), starts.len(), "{stderr}");
     // The first intervals are too short for a record that is too large.
     for path in files(&home.log, ENDING) {
         read_flight(&path);
