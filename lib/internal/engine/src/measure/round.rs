@@ -183,7 +183,11 @@ impl RoundRequest<'_> {
             }),
             stopped: raw.recordings.iter().any(|recording| recording.stopped),
             diagnosis,
-            setting_changes: Vec::new(),
+            setting_changes: raw
+                .recordings
+                .iter()
+                .filter_map(|r| r.setting_change.clone())
+                .collect(),
         })
     }
 
@@ -322,7 +326,7 @@ impl RoundRequest<'_> {
 }
 
 /// Returns a round with the settings that have changed, as seen by the thread that measured it.
-fn verified(round: MeasuredRound, settings: Option<&RoundSettings>) -> MeasuredRound {
-    let setting_changes = settings.map(RoundSettings::changes).unwrap_or_default();
-    MeasuredRound { setting_changes, ..round }
+fn verified(mut round: MeasuredRound, settings: Option<&RoundSettings>) -> MeasuredRound {
+    round.setting_changes.extend(settings.map(RoundSettings::changes).unwrap_or_default());
+    round
 }

@@ -6,11 +6,12 @@
 //! so it is excluded.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use cli::units::{format_exact_ns, to_ns};
 use files::report::{Change, ThreadSettings};
 
-use crate::machine::os::{self, Sched};
+use crate::machine::os::{self, Sched, Scheduling};
 use crate::machine::{host, tuning};
 
 /// The timer slack of real-time threads, even if the kernel stores another one.
@@ -20,6 +21,8 @@ const NO_SLACK_NS: u64 = 0;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RoundSettings {
     thread: ThreadSettings,
+    /// The slice of the scheduler; zero for threads and kernels without one.
+    slice: Option<Duration>,
     has_locked_memory: Option<bool>,
     clock_source: Option<String>,
     /// Governors of the CPUs on which the thread may run.
@@ -33,6 +36,7 @@ impl RoundSettings {
         let governors = thread.affinity.as_deref().and_then(read_governors);
         Self {
             thread,
+            slice: Scheduling::now().ok().map(|scheduling| scheduling.slice()),
             has_locked_memory: os::has_locked_memory(),
             clock_source: host::clock_source(),
             governors,
@@ -52,10 +56,10 @@ impl RoundSettings {
         }
         if let Some(class) = tuning.sched {
             thread.sched = Some(class.to_string());
-            thread.timer_slack_ns = match class {
-                Sched::Other => thread.timer_slack_ns,
-                Sched::Fifo(_) | Sched::RoundRobin(_) => Some(NO_SLACK_NS),
-            };
+            if matches!(class, Sched::Fifo(_) | Sched::RoundRobin(_)) {
+                thread.timer_slack_ns = Some(NO_SLACK_NS);
+                settings.slice = settings.slice.map(|_| Duration::ZERO);
+            }
         }
         if tuning.mlock {
             settings.has_locked_memory = Some(true);
@@ -101,6 +105,8 @@ impl RoundSettings {
         compare("nice value", nice(self), nice(now));
         let slack = |settings: &Self| settings.thread.timer_slack_ns.map(format_exact_ns);
         compare("timer slack", slack(self), slack(now));
+        let slice = |settings: &Self| settings.slice.map(|slice| format_exact_ns(to_ns(slice)));
+        compare("slice of the scheduler", slice(self), slice(now));
         compare("CPU quota", format_quota(&self.thread), format_quota(&now.thread));
         if self.has_locked_memory == Some(true) {
             let memory = |is_locked| if is_locked { "locked" } else { "pageable" }.to_owned();
@@ -145,6 +151,7 @@ mod tests {
         };
         let expected = RoundSettings {
             thread,
+            slice: Some(Duration::from_millis(3)),
             has_locked_memory: Some(true),
             clock_source: Some("tsc".to_owned()),
             governors: Some(["performance".to_owned()].into()),
@@ -161,6 +168,7 @@ mod tests {
         };
         let now = RoundSettings {
             thread,
+            slice: Some(Duration::from_micros(100)),
             has_locked_memory: Some(false),
             clock_source: Some("hpet".to_owned()),
             governors: Some(["performance".to_owned(), "powersave".to_owned()].into()),
@@ -177,6 +185,7 @@ mod tests {
                 "scheduling class: fifo:50 -> other",
                 "nice value: 0 -> 10",
                 "timer slack: 50us -> 1ns",
+                "slice of the scheduler: 3ms -> 100us",
                 "CPU quota: none -> 0.5 CPUs",
                 "memory: locked -> pageable",
                 "clock source: tsc -> hpet",
@@ -197,6 +206,23 @@ mod tests {
             RoundSettings::read_with(&tuning).thread().unwrap().timer_slack_ns
         };
         assert_eq!([read(None), read(Some(Sched::Fifo(10)))], [Some(777), Some(0)]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn changed_slice_is_found() {
+        use crate::machine::setting::Setting;
+        let changes = std::thread::spawn(|| {
+            let slice = Setting::Slice(Duration::from_micros(100)).hold().ok()?;
+            let settings = RoundSettings::read();
+            assert_eq!(settings.changes(), []);
+            slice.release().unwrap();
+            Some(settings.changes())
+        });
+        // Not every kernel has slices.
+        if let Some(changes) = changes.join().unwrap() {
+            assert_eq!(changes[0].what, "slice of the scheduler");
+        }
     }
 
     #[cfg(target_os = "linux")]

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use files::report::Change;
 use jitterstat::recorder::{RawSample, Recorder};
 use tach::Anchor;
 
@@ -103,13 +104,22 @@ pub struct Recording {
     pub stopped: bool,
     /// The thread of each wake-up; empty unless the round is profiled.
     pub threads: Vec<usize>,
+    /// The change of a setting that the ticker had applied.
+    pub setting_change: Option<Change>,
     /// Usage of the round between two ticks of this instance, if it is the first one.
     usage: Option<UsageSpan>,
 }
 
 impl Recording {
     fn new(start: Instant, recorder: Recorder) -> Self {
-        Self { start, recorder, stopped: false, threads: Vec::new(), usage: None }
+        Self {
+            start,
+            recorder,
+            stopped: false,
+            threads: Vec::new(),
+            setting_change: None,
+            usage: None,
+        }
     }
 
     /// Returns the number of ticks of the grid that passed between two counts.
@@ -338,6 +348,7 @@ async fn tick<T: Ticker>(instance: InstanceLoop<T>) -> io::Result<Recording> {
         next = tick + 1;
     }
     recording.threads = hooks.into_threads();
+    recording.setting_change = ticker.setting_change();
     recording.usage = usage_probe.and_then(UsageProbe::into_span);
     Ok(recording)
 }

@@ -5,7 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use cli::units::format_exact_ns;
 use files::fitness::SPIN_LEAD_NS;
+use files::report::Change;
 
 use crate::machine::os;
 use crate::subject::sliced_wait;
@@ -15,13 +17,15 @@ use crate::subject::ticker::{Schedule, Subject, Ticker};
 pub struct Nanosleep {
     schedule: Schedule,
     sleeper: os::Sleeper,
-    _slack: MinSlack,
+    slack: MinSlack,
 }
 
 /// Lowers the timer slack of the thread of a ticker, and restores it when the ticker is dropped,
 /// since the next subject may run on this thread.
 pub(crate) struct MinSlack {
     inherited_ns: Option<u64>,
+    /// As read back: a real-time thread has none.
+    applied_ns: Option<u64>,
 }
 
 impl MinSlack {
@@ -31,7 +35,13 @@ impl MinSlack {
         if inherited_ns.is_some() {
             os::set_timer_slack_ns(CONTROL_SLACK_NS)?;
         }
-        Ok(Self { inherited_ns })
+        Ok(Self { inherited_ns, applied_ns: os::timer_slack_ns() })
+    }
+
+    /// Returns the change of the slack since it was lowered, which another program made.
+    pub(crate) fn change(&self) -> Option<Change> {
+        let [from, to] = [self.applied_ns?, os::timer_slack_ns()?].map(format_exact_ns);
+        (from != to).then(|| Change { what: "timer slack".to_owned(), from, to })
     }
 }
 
@@ -65,7 +75,7 @@ impl Subject for Nanosleep {
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        Ok(Self { schedule, sleeper: os::Sleeper::new()?, _slack: MinSlack::new()? })
+        Ok(Self { schedule, sleeper: os::Sleeper::new()?, slack: MinSlack::new()? })
     }
 }
 
@@ -79,6 +89,10 @@ impl Ticker for Nanosleep {
 
     fn backend(&self) -> String {
         os::Sleeper::BACKEND.to_owned()
+    }
+
+    fn setting_change(&self) -> Option<Change> {
+        self.slack.change()
     }
 }
 
@@ -150,5 +164,34 @@ impl Ticker for Spin {
 
     fn backend(&self) -> String {
         "busy loop".to_owned()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Runs the test in a thread of its own, whose slack no other test changes.
+    fn in_thread<T: Send>(test: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| scope.spawn(test).join().unwrap())
+    }
+
+    #[test]
+    fn changed_slack_is_found() {
+        #[allow(clippy::disallowed_methods, reason = "the start of a grid without a tick")]
+        let schedule = Schedule { start: Instant::now(), period: Duration::from_millis(1) };
+        let changes = in_thread(|| {
+            os::set_timer_slack_ns(777).unwrap();
+            let ticker = Nanosleep::ticker(schedule).unwrap();
+            let unchanged = ticker.setting_change();
+            // The inherited slack is a change as well.
+            os::set_timer_slack_ns(777).unwrap();
+            let changed = ticker.setting_change();
+            drop(ticker);
+            assert_eq!(os::timer_slack_ns(), Some(777));
+            [unchanged, changed]
+        });
+        let shown = changes.map(|change| change.map(|c| [c.what, c.from, c.to].join(" ")));
+        assert_eq!(shown, [None, Some("timer slack 1ns 777ns".to_owned())]);
     }
 }

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use files::report::Change;
 use osinterval::{
     Expirations, GroupInterval, IntervalGroup, OsInterval, PeriodicInterval, Precision, Spin,
     blocking,
@@ -143,14 +144,14 @@ impl Subject for BlockingPrecise {
 /// The ticker of `blocking::Interval`, in a thread with the timer slack of the control.
 pub struct BlockingTicker {
     interval: blocking::Interval,
-    _slack: MinSlack,
+    slack: MinSlack,
 }
 
 impl BlockingTicker {
     fn new(schedule: Schedule, precision: Precision) -> io::Result<Self> {
         let builder = blocking::Interval::builder(schedule.period).start_at(schedule.start);
         let interval = builder.precision(precision).build()?;
-        Ok(Self { interval, _slack: MinSlack::new()? })
+        Ok(Self { interval, slack: MinSlack::new()? })
     }
 }
 
@@ -173,6 +174,10 @@ impl Ticker for BlockingTicker {
     fn backend(&self) -> String {
         let mode = if self.interval.lead().is_some() { " and a lead" } else { "" };
         format!("{}{mode}", self.interval.backend())
+    }
+
+    fn setting_change(&self) -> Option<Change> {
+        self.slack.change()
     }
 }
 

@@ -6,6 +6,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use files::report::Change;
+
 /// The grid of deadlines of a ticker: tick k is due at `start + k * period`.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
@@ -69,6 +71,11 @@ pub trait Ticker: 'static {
 
     /// Returns the name of the timer that produces the ticks.
     fn backend(&self) -> String;
+
+    /// Returns the change of a setting since this ticker applied it to its thread.
+    fn setting_change(&self) -> Option<Change> {
+        None
+    }
 }
 
 /// Defines [`Ticker::Event`] and [`Ticker::poll_wait`] by the field `$interval`, an interval whose

@@ -179,6 +179,38 @@ fn cost_of_single_tick_excludes_warmup() {
     });
 }
 
+/// A ticker that ticks immediately, and reports a changed setting.
+struct ChangedTicker;
+
+impl Ticker for ChangedTicker {
+    type Event = ();
+
+    fn poll_wait(
+        self: std::pin::Pin<&mut Self>,
+        _: u64,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn backend(&self) -> String {
+        String::new()
+    }
+
+    fn setting_change(&self) -> Option<Change> {
+        Some(Change { what: "slack".into(), from: "1".into(), to: "2".into() })
+    }
+}
+
+impl Subject for ChangedTicker {
+    const PARKS_UNTIL_DUE: bool = false;
+    type Ticker = Self;
+
+    fn ticker(_: Schedule) -> io::Result<Self> {
+        Ok(Self)
+    }
+}
+
 /// A ticker that ticks immediately, and panics at the third tick.
 struct PanickingTicker(u64);
 
@@ -208,29 +240,36 @@ impl Subject for PanickingTicker {
     }
 }
 
-#[test]
-fn panics_end_only_their_round() {
+/// Measures a round of five ticks.
+fn measure_round_with(run_round: fn(RoundSetup) -> io::Result<RawRound>) -> RoundResult {
     let args = ScenarioArgs { subjects: vec![SPINNING_CONTROL], ..ScenarioArgs::default() };
     let (scenario, stop) = (args.single_scenario().unwrap(), Arc::default());
-    let request = |ticks| {
-        let phase = Duration::ZERO;
-        let start = None;
-        RoundRequest {
-            scenario: &scenario,
-            index: 0,
-            slot: 0,
-            ticks,
-            phase,
-            start,
-            run_on: 0,
-            stop: &stop,
-            profiler: None,
-            late_watch: None,
-            settings: None,
-        }
+    let request = RoundRequest {
+        scenario: &scenario,
+        index: 0,
+        slot: 0,
+        ticks: 5,
+        phase: Duration::ZERO,
+        start: None,
+        run_on: 0,
+        stop: &stop,
+        profiler: None,
+        late_watch: None,
+        settings: None,
     };
+    request.measure_subject(WaitKind::Spin, run_round)
+}
+
+#[test]
+fn tickers_report_changed_settings() {
+    let round = measure_round_with(run_on_thread::<ChangedTicker>).unwrap();
+    assert_eq!(round.setting_changes.len(), 1, "{:?}", round.setting_changes);
+}
+
+#[test]
+fn panics_end_only_their_round() {
     for run_round in [run_on_thread::<PanickingTicker>, run_on_tokio::<PanickingTicker>] {
-        let result = request(5).measure_subject(WaitKind::Spin, run_round);
+        let result = measure_round_with(run_round);
         let reason = result.unwrap_err().to_string();
         assert!(reason.contains("as a driver does"), "{reason}");
     }
