@@ -331,6 +331,13 @@ impl Ran {
         self
     }
 
+    /// Panics with the outputs unless a proof is complete: it also has no answer on a busy machine.
+    #[track_caller]
+    pub fn completes_proof(self) -> Self {
+        let code = if self.stderr.contains("No answer: the machine was unfit") { 4 } else { 0 };
+        self.exits(code)
+    }
+
     /// Panics with the outputs unless the command line was refused with a message and without a
     /// result.
     #[track_caller]

@@ -131,7 +131,7 @@ fn effective_command_is_found_and_undone() {
         let doctor = scene.doctor(&change, &undo, time).args(args).args(idle);
         doctor.script(&script).out("checkup.json")
     };
-    let ran = run_long_enough(10, command, |_| true).exits(0);
+    let ran = run_long_enough(10, command, |_| true).completes_proof();
     scene.assert_undone();
     let rows = rows(&ran);
     let keys: Vec<&str> = rows.iter().map(|row| row["key"].as_str().unwrap()).collect();
@@ -292,7 +292,7 @@ fn settings_file_names_commands() {
     run(&[]).run().exits(0);
     assert_eq!(scene.log(), "");
     let command = |time: &str| run(&["--prove", "--format", "json", "--max-time", time]);
-    let ran = run_long_enough(5, command, |_| true).exits(0);
+    let ran = run_long_enough(5, command, |_| true).completes_proof();
     assert_eq!(rows(&ran).len(), 3);
     scene.assert_undone();
     assert_ne!(scene.log(), "");
@@ -372,6 +372,23 @@ mod helper {
             send_signal(helper(scene).unwrap(), Signal::STOP);
             running.signal(Signal::INT);
         });
+    }
+
+    #[test]
+    fn stopped_helper_is_replaced() {
+        assert_replaced("was stopped; file was undone", |scene, _| {
+            send_signal(helper(scene).unwrap(), Signal::STOP);
+        });
+    }
+
+    #[test]
+    fn stopped_helper_undoes_after_kill() {
+        let scene = Scene::new();
+        let running = scene.start();
+        scene.wait_for_round();
+        send_signal(helper(&scene).unwrap(), Signal::STOP);
+        running.kill();
+        scene.assert_cleaned_up();
     }
 
     #[test]

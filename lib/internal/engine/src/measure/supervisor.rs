@@ -40,6 +40,7 @@ mod imp {
 
     use rustix::process::{Pid, Signal, kill_process_group};
 
+    use crate::machine::os;
     use crate::measure::supervisor::NAME;
 
     /// Variable in the environment of all supervised programs. Its value is that of one supervisor.
@@ -221,6 +222,7 @@ mod imp {
 
     /// Waits until the supervised process is gone, and cleans up.
     pub(super) fn serve(input: impl BufRead, mark: Option<OsString>) {
+        os::continue_at_parent_death();
         let remains = Remains::read(input);
         if remains != Remains::default() {
             remains.clean_up(mark.as_deref());

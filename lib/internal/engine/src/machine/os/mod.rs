@@ -41,7 +41,8 @@
 //!   `stop_as_terminal()`, and on Unix `is_ignored(signal)`, `survive_termination()`: signals that
 //!   would end or stop this process;
 //! - `raise_descriptor_limit()` on Unix: lets this process open as many files as it may;
-//! - `adopt_children()` on Unix: makes this process the parent of orphans;
+//! - `adopt_children()`, `continue_at_parent_death()` on Unix: make this process the parent of
+//!   orphans, and let it continue if it is stopped when it becomes one;
 //! - `Sleeper`: sleeps until an instant, with an absolute sleep of the kernel if there is one;
 //! - `RingSleeper`: sleeps until an instant in `io_uring_enter`, if that accepts an absolute
 //!   deadline.
@@ -150,7 +151,7 @@ pub use mapped_files::MappedFile;
 pub use not_available::{NotAvailable, Obstacle};
 pub use process::ProcessTree;
 #[cfg(unix)]
-pub use process::adopt_children;
+pub use process::{adopt_children, continue_at_parent_death};
 #[cfg(unix)]
 pub use process_settings::{is_stopped, session_processes};
 pub use process_settings::{own_settings, read_threads};

@@ -242,6 +242,15 @@ pub fn adopt_children() {
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
+/// Lets this process continue if it is stopped when its parent dies.
+///
+/// The kernel sends the signal at the end of each thread that is the parent, which changes nothing for
+/// a process that runs.
+pub fn continue_at_parent_death() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::CONT));
+}
+
 /// Returns the children of this process, including those that wait to be reaped.
 ///
 /// Kernels before 3.4 leave orphans to process 1. If osjitter itself is process 1, every orphan of

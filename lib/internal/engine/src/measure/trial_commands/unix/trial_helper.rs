@@ -26,6 +26,7 @@ pub fn serve(input: impl BufRead + Send + 'static, mut replies: impl Write) {
     let _ = setsid();
     // On Linux, so that the end of a process in the background can be awaited.
     os::adopt_children();
+    os::continue_at_parent_death();
     let osjitter = getppid().map(|id| id.as_raw_nonzero().get().unsigned_abs());
     let Ok(_lock) = ProofLock::acquire("helper") else { return reply(BUSY) };
     let (sender, orders) = mpsc::channel();

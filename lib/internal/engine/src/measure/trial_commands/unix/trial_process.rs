@@ -29,6 +29,8 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for which this process waits for the end of the helper otherwise: a command, and two runs
 /// of the undo command.
 const END_TIMEOUT: Duration = Duration::from_secs(200);
+/// Time after which a stopped helper is replaced, although nothing was interrupted.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time limit of the start of the helper.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -253,6 +255,7 @@ impl TrialProcess {
         }
         let started = Instant::now();
         let mut has_warned = false;
+        let mut stopped_since: Option<Instant> = None;
         loop {
             match self.replies.recv_timeout(STOP_POLL_INTERVAL).as_deref() {
                 Ok("") => return Ok(()),
@@ -263,8 +266,10 @@ impl TrialProcess {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let is_ending = self.stop.load(Ordering::Relaxed);
-            let process = helper().as_ref().map(|helper| is_stopped(&helper.process));
-            if process == Some(true) && is_ending {
+            let is_helper_stopped =
+                helper().as_ref().is_some_and(|helper| is_stopped(&helper.process));
+            stopped_since = is_helper_stopped.then(|| stopped_since.unwrap_or_else(Instant::now));
+            if stopped_since.is_some_and(|since| is_ending || since.elapsed() > STOP_TIMEOUT) {
                 return Err(take_over(HelperFate::Stopped));
             }
             if started.elapsed() > EXIT_TIMEOUT && is_ending && !has_warned {
