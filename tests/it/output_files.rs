@@ -376,6 +376,19 @@ fn input_is_never_the_output() {
         assert_eq!(refused.stderr.lines().count(), 1, "{args:?}: {}", refused.stderr);
         assert_eq!(listing(Path::new(run)), before, "{args:?}");
     }
+    // Standard input is a file, whose path is known on Linux.
+    #[cfg(target_os = "linux")]
+    for (args, out) in [
+        (vec!["report", "-", "--format", "csv"], report),
+        (vec!["compare", "-", other], report),
+        (vec!["merge", "-", other], report),
+        (vec!["doctor", "--import", "-"], report),
+        (vec!["gate", "--subject", "nanosleep", "--limit", "p50=1s", "--report", "-"], run),
+    ] {
+        let command = Osjitter::new(&args).args(["--force"]).out(out).input(Path::new(report));
+        command.run().refuses("the file of standard input: it is an input");
+        assert_eq!(listing(Path::new(run)), before, "{args:?}");
+    }
 }
 
 #[cfg(unix)]

@@ -42,15 +42,14 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<Option<Outcome>> {
     let file = args.file.as_path();
     let initial = read_baseline(file)?;
     let request = AddRequest::new(args, initial)?;
-    // The sessions in the file are kept, unless --replace drops them.
-    Destination { path: file, force: true }.check_file()?;
+    request.destination().check_file()?;
     request.plan.test.design.cpu.map_or(Ok(()), tuning::bind)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
     let Some(session) = request.measure(&stop)? else { return Ok(None) };
 
     // Hold the lock until the file is written: the session is compared with what it joins.
-    let _lock = lock_directory(file)?;
+    let _lock = lock_directory(&request.destination().target()?)?;
     let current = request.reload_baseline()?;
     let metrics = request.judge_session(&session, current.as_ref());
     let text = render_terminal(&baseline_document(&metrics), terminal::columns());
@@ -91,6 +90,11 @@ impl<'a> AddRequest<'a> {
         stored.map_or(Ok(()), |stored| check_same_machine(stored, &environment))?;
         let quiet = args.judged.rounds.quiet;
         Ok(Self { file, replace: args.replace, quiet, plan, environment, initial })
+    }
+
+    /// Returns the file. Its sessions are kept, unless `--replace` drops them.
+    fn destination(&self) -> Destination<'a> {
+        Destination { path: self.file, force: true }
     }
 
     /// Measures the session. Returns `None` if it was interrupted.
@@ -173,8 +177,7 @@ impl<'a> AddRequest<'a> {
             sessions: Vec::new(),
         });
         let dropped_count = baseline.push(session).len();
-        let destination = Destination { path: self.file, force: true };
-        destination.write_file(baseline.to_json().as_bytes())?;
+        self.destination().write_file(baseline.to_json().as_bytes())?;
         let dropped = match dropped_count {
             0 => String::new(),
             count => format!("; the oldest {count} dropped"),
@@ -213,7 +216,8 @@ fn check_same_machine(
     ))
 }
 
-/// Keeps other osjitter processes from adding to the file.
+/// Keeps other osjitter processes from adding to a file, which is no link: others may reach it by
+/// another path.
 fn lock_directory(file: &Path) -> exit::Result<File> {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = parent.unwrap_or(Path::new("."));

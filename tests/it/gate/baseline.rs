@@ -282,6 +282,27 @@ fn concurrent_sessions_are_all_added() {
     }
 }
 
+/// A link in another directory leads to the same sessions.
+#[cfg(unix)]
+#[test]
+fn sessions_through_links_are_kept() {
+    const LINKS: usize = 3;
+    let stored = Stored::with_session();
+    let homes: Vec<Stored> = (0..LINKS).map(|_| Stored::new()).collect();
+    for home in &homes {
+        std::os::unix::fs::symlink(stored.file(), home.file()).unwrap();
+    }
+    let paths = || homes.iter().chain([&stored]);
+    std::thread::scope(|scope| {
+        let adding: Vec<_> =
+            paths().map(|path| scope.spawn(|| path.add(20_000, &ROUNDS).code)).collect();
+        let codes: Vec<i32> = adding.into_iter().map(|add| add.join().unwrap()).collect();
+        assert_eq!(codes, [0; LINKS + 1]);
+    });
+    assert_eq!(stored.read().sessions.len(), 1 + LINKS + 1);
+    assert!(homes.iter().all(|home| home.file().is_symlink()));
+}
+
 #[test]
 fn unsuitable_file_is_rejected() {
     let stored = Stored::with_session();

@@ -43,6 +43,18 @@ impl<'a> Destination<'a> {
         })
     }
 
+    /// Returns the file that is written: the target, if the path is a link.
+    ///
+    /// # Errors
+    /// Returns an error if no file can be written at this path.
+    pub fn target(&self) -> Result<PathBuf> {
+        match WriteTarget::find(self.path) {
+            Ok(WriteTarget::File { path, .. }) => Ok(path),
+            Ok(WriteTarget::Stream) => Ok(self.path.to_path_buf()),
+            Err(e) => Err(Error::unwritable(self.path, &e)),
+        }
+    }
+
     /// Checks that the file replaces none of `inputs`, which `--force` does not permit either: what
     /// the command reads from it would be lost.
     ///
@@ -106,8 +118,11 @@ fn existing_result(file: &Path) -> Error {
     )
 }
 
+/// A path of standard input, which leads to its file on Linux.
+const STDIN_FILE: &str = "/dev/stdin";
+
 /// Checks that none of the files that are replaced is an input, or the result in a directory that is
-/// an input.
+/// an input, or the file that is read as standard input.
 pub fn check_inputs<'i>(
     replaced: &[PathBuf],
     inputs: impl IntoIterator<Item = &'i Path>,
@@ -115,10 +130,13 @@ pub fn check_inputs<'i>(
     let find = |path: &Path| std::fs::canonicalize(path).ok().filter(|path| path.is_file());
     let replaced: Vec<PathBuf> = replaced.iter().filter_map(|path| find(path)).collect();
     for input in inputs {
-        if find(&resolve(input)).is_some_and(|input| replaced.contains(&input)) {
+        let (path, name) = match input == Path::new(STDIO) {
+            true => (Path::new(STDIN_FILE), "the file of standard input".to_owned()),
+            false => (input, input.display().to_string()),
+        };
+        if find(&resolve(path)).is_some_and(|path| replaced.contains(&path)) {
             return Err(usage!(
-                "cannot write to {}: it is an input; choose another place; nothing was written",
-                input.display()
+                "cannot write to {name}: it is an input; choose another place; nothing was written"
             ));
         }
     }
