@@ -49,24 +49,34 @@ pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let proof = args.prove.then(|| prove::prove(&args.proof, &host)).transpose()?;
     let partial = proof.as_ref().is_some_and(|proof| proof.partial);
-    let mut failures = proof.as_ref().map_or(Vec::new(), Proof::failures);
-    let control_failure = proof.as_ref().and_then(proof_text::describe_failed_control);
-    failures.extend(control_failure.map(|text| format!("{}: {text}", proof_text::NO_ANSWER)));
+    let mut failures = Vec::from_iter(proof.as_ref().and_then(proof_text::no_answer));
+    failures.extend(proof.iter().flat_map(Proof::failures));
     let schema = Checkup::SCHEMA.to_owned();
     let checkup =
         Checkup { schema, tool: host::tool(), started_utc, host, cpu, items, tools, proof };
     let made = make("a checkup", &text::FORMATS, args.format, &checkup)?;
-    match destination {
-        Some(destination) => destination.write_measured(&made.into_bytes(), partial).map(drop)?,
-        None => file_io::write_output(made.into_bytes(), None)?,
-    }
-    // A setting that could not be measured is an error, although others have results. So is a
-    // control that shows a change.
+    write(destination, made.into_bytes(), partial)?;
+    // A setting that could not be measured is an error, although others have results. So is a proof
+    // without an answer.
     if !partial {
         failures.iter().for_each(|failure| terminal::failure(&Error::measure(failure)));
     }
     let is_complete = !partial && failures.is_empty();
     Ok(if is_complete { ExitStatus::Done } else { ExitStatus::NotMeasured })
+}
+
+/// Writes a checkup, or prints it. It is also printed if it cannot be written, so that a proof is not
+/// lost.
+fn write(
+    destination: Option<Destination<'_>>,
+    checkup: Vec<u8>,
+    is_partial: bool,
+) -> exit::Result<()> {
+    let Some(destination) = destination else { return file_io::write_output(checkup, None) };
+    destination.write_measured(&checkup, is_partial).map(drop).or_else(|error| {
+        file_io::write_output(checkup, None)?;
+        Err(error)
+    })
 }
 
 /// Returns the CPU of `--cpu`, or the last one allowed, which a gate uses as well.

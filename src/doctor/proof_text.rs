@@ -12,9 +12,6 @@ use render::report::table::describe_warnings;
 
 const TITLES: [&str; 5] = ["setting", "p50", "p99", "CPU", "change, with interval"];
 
-/// The answer if a control shows a change.
-pub const NO_ANSWER: &str = "No answer: the control shows a change";
-
 /// Describes the rows and notes of a proof. The settings to keep are named only if the machine and
 /// the controls permit an answer.
 pub fn document(proof: &Proof) -> Document {
@@ -40,24 +37,32 @@ pub fn verdict(proof: &Proof) -> Document {
 }
 
 /// Returns the reason for which a proof has no answer, if it has none.
-fn no_answer(proof: &Proof) -> Option<String> {
+pub fn no_answer(proof: &Proof) -> Option<String> {
     if let Some(failure) = describe_failed_control(proof) {
-        return Some(format!("{NO_ANSWER}. {failure}"));
+        return Some(format!("No answer: the control shows a change. {failure}"));
+    }
+    if !proof.partial && controls(proof).any(|(_, row)| measured_differences(row).is_none()) {
+        return Some("No answer: the control was not measured.".into());
     }
     let is_unfit = proof.fitness.as_ref().is_some_and(|f| f.verdict == Verdict::Unfit);
     is_unfit.then(|| "No answer: the machine was unfit.".into())
 }
 
-/// Explains that rows without a setting show a change, if they do.
-pub fn describe_failed_control(proof: &Proof) -> Option<String> {
-    let mut changes = Vec::new();
-    for proved in &proof.subjects {
+/// Returns the rows without a setting, with their subjects.
+fn controls(proof: &Proof) -> impl Iterator<Item = (&str, &Row)> {
+    proof.subjects.iter().flat_map(|proved| {
         let controls = proved.rows.iter().filter(|row| row.key == CONTROL_KEY);
-        for differences in controls.filter_map(measured_differences) {
-            let shown = shown_changes(differences);
-            if !shown.is_empty() {
-                changes.push(format!("{} {}", proved.subject, shown.join(", ")));
-            }
+        controls.map(|row| (proved.subject.as_str(), row))
+    })
+}
+
+/// Explains that rows without a setting show a change, if they do.
+fn describe_failed_control(proof: &Proof) -> Option<String> {
+    let mut changes = Vec::new();
+    for (subject, row) in controls(proof) {
+        let shown = measured_differences(row).map(shown_changes).unwrap_or_default();
+        if !shown.is_empty() {
+            changes.push(format!("{subject} {}", shown.join(", ")));
         }
     }
     (!changes.is_empty()).then(|| {

@@ -84,10 +84,10 @@ pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
         let failure = ticker.failure.as_deref().unwrap_or_default();
         terminal::failure(&Error::measure(format!("{}: {failure}", ticker.subject)));
     }
-    let control_failure = text::describe_failed_control(&found);
-    if let Some(failure) = &control_failure {
-        terminal::failure(&Error::measure(format!("{}: {failure}", text::NO_ANSWER)));
+    let control_error = text::control_error(&found);
+    if let Some(error) = &control_error {
+        terminal::failure(&Error::measure(error));
     }
-    let is_complete = !found.partial && failed.is_empty() && control_failure.is_none();
+    let is_complete = !found.partial && failed.is_empty() && control_error.is_none();
     Ok(if is_complete { ExitStatus::Done } else { ExitStatus::NotMeasured })
 }

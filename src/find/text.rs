@@ -40,8 +40,8 @@ pub fn answer(find: &Find) -> String {
 }
 
 fn known_answer(find: &Find) -> String {
-    if find.failed_control().is_some() {
-        return NO_ANSWER.to_owned();
+    if let Some(control) = find.failed_control() {
+        return no_answer(control).to_owned();
     }
     let competitors = || {
         let named = find.tickers.iter().zip(names(find));
@@ -97,12 +97,30 @@ fn title(find: &Find) -> String {
     )
 }
 
-/// The answer if the control broke the goals.
-pub const NO_ANSWER: &str = "No answer: the machine was too late for the search";
+/// The answer if this control has failed.
+fn no_answer(control: &Ticker) -> &'static str {
+    match control.failure {
+        Some(_) => "No answer: the control was not measured",
+        None => "No answer: the machine was too late for the search",
+    }
+}
 
-/// Explains that the control broke the goals, if it did: nothing is known about the tickers then.
-pub fn describe_failed_control(find: &Find) -> Option<String> {
+/// Returns the error of a search whose control has failed.
+pub fn control_error(find: &Find) -> Option<String> {
     let control = find.failed_control()?;
+    Some(format!("{}: {}", no_answer(control), describe_failed_control(find)?))
+}
+
+/// Explains that the control broke the goals or was not measured, if so: nothing is known about the
+/// tickers then.
+fn describe_failed_control(find: &Find) -> Option<String> {
+    let control = find.failed_control()?;
+    if let Some(failure) = &control.failure {
+        return Some(format!(
+            "The control, {}, was not measured: {failure}. Nothing is known about the tickers: measure again.",
+            control.subject
+        ));
+    }
     let longest = control.looks.iter().max_by_key(|look| look.period_ns)?;
     let mut excesses = Vec::new();
     for (goal, check) in find.goals.iter().zip(&longest.checks) {

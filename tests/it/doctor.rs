@@ -73,7 +73,7 @@ fn proof_finds_only_effective_settings() {
     ];
     let command =
         |time: &str| doctor(proof).args(["--max-time", time]).script(&script).out("checkup.json");
-    let ran = run_long_enough(12, command, |_| true).exits(0);
+    let ran = run_long_enough(12, command, |_| true).completes_proof();
     assert!(ran.stderr.contains(" settings × ") && ran.stderr.contains("about "), "{}", ran.stderr);
     let checkup = checkup(&ran);
     let again = &row(&checkup, "again")["differences"];
@@ -129,7 +129,7 @@ fn failed_control_is_the_answer() {
     let command =
         |time: &str| doctor(proof).args(["--max-time", time]).script(&script).out("checkup.json");
     let ran = run_long_enough(12, command, |_| true).exits(4);
-    let says = "error: No answer: the control shows a change: ";
+    let says = "error: No answer: the control shows a change. ";
     assert!(ran.stderr.contains(says), "{}", ran.stderr);
     let table =
         Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).run().exits(0).stdout;
@@ -175,6 +175,22 @@ fn interrupted_proof_shows_no_verdict() {
         table.contains("rtla timerlat in tests/fixtures/rtla-timerlat.txt: up to 330 us late"),
         "{table}"
     );
+}
+
+/// A proof is not lost with the directory of its file.
+#[cfg(unix)]
+#[test]
+fn unwritten_proof_is_printed() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("directory");
+    std::fs::create_dir(&directory).unwrap();
+    let mut running = doctor(["--prove", "--out"]).args([directory.join("checkup.txt")]).start();
+    running.says(" settings × ");
+    std::fs::remove_dir(&directory).unwrap();
+    running.signal(rustix::process::Signal::INT);
+    let ran = running.ends().exits(4);
+    assert!(ran.stdout.contains("Interrupted"), "{}", ran.stdout);
+    assert!(ran.stderr.contains("cannot write"), "{}", ran.stderr);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::doctor::args::DoctorArgs;
+use crate::doctor::file::CONTROL_KEY;
 use crate::doctor::proof_text;
 
 #[derive(Parser)]
@@ -140,10 +141,31 @@ fn unfit_machine_has_no_advice() {
         render::document::terminal::render(&document, 200)
     };
     let (quiet, unfit) = (show(0.0001), show(0.5));
+    assert!(proof_text::no_answer(&proof).is_some(), "an error");
     assert!(quiet.starts_with("Quiet machine: "), "{quiet}");
     assert!(quiet.contains("effective makes ticks less late: "), "{quiet}");
     assert!(unfit.starts_with("No answer: the machine was unfit."), "{unfit}");
     assert!(unfit.contains("Unfit machine: ") && !unfit.contains("less late: "), "{unfit}");
+}
+
+#[cfg(unix)]
+#[test]
+fn unmeasured_control_leaves_no_answer() {
+    let campaign = Campaign::new();
+    let report = campaign.simulate(1);
+    let mut proof = judge(&report, &campaign.plan, campaign.rounds, campaign.subjects.clone());
+    assert_eq!(proof_text::no_answer(&proof), None);
+    let rows = &mut proof.subjects[0].rows;
+    let control = rows.iter_mut().find(|row| row.key == CONTROL_KEY).unwrap();
+    control.outcome = Outcome::Failed { reason: "excluded".into() };
+    let mut text = |partial| {
+        proof.partial = partial;
+        let text = render::document::terminal::render(&proof_text::document(&proof), 200);
+        (proof_text::no_answer(&proof), text.contains("less late: "))
+    };
+    let answer = "No answer: the control was not measured.";
+    assert_eq!(text(false), (Some(answer.to_owned()), false));
+    assert_eq!(text(true).0, None, "it was interrupted");
 }
 
 #[cfg(unix)]

@@ -381,8 +381,9 @@ impl File for Find {
 }
 
 impl Find {
-    /// Returns a control that broke a goal of punctuality at every period, if no ticker held all
-    /// goals at any: then the machine was late, and the search shows nothing about the tickers.
+    /// Returns a control that broke a goal of punctuality at every period, or could not be measured,
+    /// if no ticker held all goals at any: then the machine was late, or nothing is known about it,
+    /// and the search shows nothing about the tickers.
     ///
     /// If only controls are searched, one that sleeps is a ticker in question. One that spins shows
     /// the machine in any case.
@@ -402,7 +403,9 @@ impl Find {
             return None;
         }
         let searched = self.tickers.iter().filter(|ticker| is_control(ticker));
-        searched.chain(&self.control).find(|control| self.is_late_everywhere(control))
+        let unmeasured = self.control.iter().find(|control| control.failure.is_some());
+        let late = searched.chain(&self.control).find(|control| self.is_late_everywhere(control));
+        late.or(unmeasured)
     }
 
     /// Returns whether the looks of a ticker break a goal of punctuality, and none keeps all of them.

@@ -320,6 +320,13 @@ fn late_control_leaves_no_answer() {
     let spinning = |punctuality| failed(&[("spin", punctuality, Kept)], None);
     assert_eq!(spinning(Broken).as_deref(), Some("spin"), "alone, it still shows the machine");
     assert_eq!([spinning(Kept), spinning(Open)], [None, None]);
+    let unmeasured = |tickers: &[(&str, Finding, Finding)]| {
+        let mut find = found(tickers, Some(Kept));
+        let control = find.control.as_mut().unwrap();
+        (control.looks, control.failure) = (Vec::new(), Some("excluded".to_owned()));
+        find.failed_control().is_some()
+    };
+    assert!(unmeasured(&[late]) && !unmeasured(&answered));
     let slept = [("nanosleep", Kept, Kept), ("spin", Broken, Kept)];
     assert_eq!(failed(&slept, None), None, "the ticker in question has an answer");
 }
