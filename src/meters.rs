@@ -216,7 +216,9 @@ impl MeterReader {
                 Ok(None) => {}
                 Err(error) => {
                     self.report_directory(&path, &error);
-                    if matches!(error, DirectoryError::Io(_)) {
+                    // A directory whose meters are read was safe when they were opened.
+                    let is_known = self.listings.values().any(|listing| listing.path == path);
+                    if is_known || matches!(error, DirectoryError::Io(_)) {
                         directories.failed.push(path);
                     }
                 }

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::os::unix::fs::{DirBuilderExt as _, chown, symlink};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, chown, symlink};
 
 use super::test_meter::{MeterContents, RunningMeter};
 use super::*;
@@ -69,6 +69,28 @@ fn unsafe_directories_are_left_out() {
     reader.poll(&[]);
     assert!(linked.join("1.tickmeter").exists(), "nothing is removed through a link");
     assert!(!own.join("1.tickmeter").exists());
+}
+
+/// The files that are read were safe when they were opened.
+#[test]
+fn known_meters_outlast_unsafe_directories() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("meters");
+    create_directory(&directory);
+    let [first, second] = ["1.tickmeter", "2.tickmeter"].map(|name| directory.join(name));
+    let _first_meter = RunningMeter::start(&first, CONTENTS);
+    let mut reader = reader(&[&directory], 9);
+    let known: BTreeMap<FileId, bool> = [(id(&first), false)].into();
+    assert_eq!(poll_meters(&mut reader), known);
+    std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let _second_meter = RunningMeter::start(&second, CONTENTS);
+    for _ in 0..2 {
+        assert_eq!(poll_meters(&mut reader), known);
+        assert!(reader.faults()[0].contains("meters are left out"), "{:?}", reader.faults());
+    }
+    std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(poll_meters(&mut reader).len(), 2);
+    assert_eq!(reader.faults(), Vec::<String>::new());
 }
 
 #[test]

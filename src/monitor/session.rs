@@ -239,6 +239,8 @@ impl Session {
     /// Reads the meters of other programs. Reports each file and directory that cannot be read
     /// once.
     fn poll_foreign_meters(&mut self) -> MeterPoll {
+        // A limit that is not checked for one of them does not count as kept.
+        let quiet = self.setup.quiet && !self.has_limits();
         let Some(meters) = &mut self.meters else { return MeterPoll::default() };
         let own: Vec<_> = self.probes.active.iter().filter_map(|probe| probe.file).collect();
         let poll = meters.poll(&own);
@@ -247,7 +249,7 @@ impl Session {
                 && !self.reported_faults.contains(fault)
             {
                 self.reported_faults.push(fault.clone());
-                note(self.setup.quiet, fault);
+                note(quiet, fault);
             }
         }
         poll
@@ -358,7 +360,7 @@ impl Session {
             if limit.needs_more_ticks(loop_id, stats) {
                 let ticks = stats.counts.ticks.came();
                 if let Some(message) = self.coverage.record_few_ticks(limit, loop_id, ticks) {
-                    note(self.setup.quiet, &message);
+                    note(false, &message);
                 }
                 continue;
             }

@@ -57,6 +57,20 @@ fn unchecked_limits_do_not_pass() {
 }
 
 #[test]
+fn quiet_monitor_reports_unchecked_limits() {
+    let home = MonitorHome::new();
+    let program = MeteredProgram::start(&home.meters);
+    std::fs::write(home.meters.join("1.tickmeter"), "not a meter").unwrap();
+    let args = ["--quiet", "--no-probes", "--interval", "1s", "--limit", "p99.99=24h"];
+    let mut running = start(home.monitor(&args));
+    running.says("1.tickmeter");
+    running.says("p99.99=24h needs 50000 ticks per interval");
+    running.signal(Signal::TERM);
+    running.ends().exits(4);
+    drop(program);
+}
+
+#[test]
 fn limits_without_loop_do_not_pass() {
     let home = MonitorHome::new();
     let args = ["--no-meters", "--interval", "1s", "--listen", "127.0.0.1:0"];
