@@ -13,14 +13,18 @@ pub const DAY_LEN: usize = 10;
 /// First part of the ending of a flight record.
 pub const FLIGHT_PREFIX: &str = "flight-";
 
-/// Returns a host name as part of a file's name. The file is not hidden.
+/// Returns a host name as part of a file's name. Other hosts have other names. The file is not hidden.
 pub fn plain_name(host: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    let plain: String = host.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
-    match plain.strip_prefix('.') {
-        Some(rest) => format!("_{rest}"),
-        None => plain,
+    let mut plain = String::new();
+    for (at, byte) in host.bytes().enumerate() {
+        let is_plain = byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        if is_plain || (byte == b'.' && at > 0) {
+            plain.push(char::from(byte));
+        } else {
+            plain.push_str(&format!("%{byte:02X}"));
+        }
     }
+    plain
 }
 
 /// Checks that the longest name of a file is not too long, and neither is its path.
@@ -43,6 +47,27 @@ fn is_flight_ending(ending: &str) -> bool {
 pub fn flight_stem(name: &str) -> Option<&str> {
     let (dot, _) = name.rmatch_indices('.').nth(1)?;
     is_flight_ending(&name[dot + 1..]).then(|| &name[..dot])
+}
+
+/// The place of an interval among those of a host: its date, and its number among those of one date.
+pub type Place<'n> = (&'n str, u32);
+
+/// Returns the place of an interval, if a file has its name.
+pub fn place(name: &str) -> Option<Place<'_>> {
+    let stem = stem_of(name).or_else(|| flight_stem(name))?;
+    let (_, time) = stem.rsplit_once('.')?;
+    let (date, number) = match time.split_once('-') {
+        Some((date, number)) => (date, number.parse().ok()?),
+        None => (time, 1),
+    };
+    let is_canonical = match number {
+        1 => time == date,
+        _ => time == format!("{date}-{number}"),
+    };
+    let (day, second) = date.strip_suffix('Z')?.split_once('T')?;
+    let is_number =
+        |text: &str, len| text.len() == len && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_canonical && is_number(day, 8) && is_number(second, 6)).then_some((date, number))
 }
 
 /// Returns the name of an interval's file without its ending.

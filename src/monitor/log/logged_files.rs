@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::monitor::log::file_name::{ENDINGS, flight_stem, is_day, stem_of};
+use crate::monitor::log::file_name::{ENDINGS, flight_stem, is_day, place, stem_of};
 
 /// A flight record and its interval.
 #[derive(Debug)]
@@ -99,7 +99,8 @@ pub fn list_flights(log: &Path, host: &str) -> io::Result<Vec<LoggedFlight>> {
     Ok(flights)
 }
 
-/// Returns the directories of the days, each with the names of a host's files.
+/// Returns the directories of the days, each with the names of a host's files, in the order of their
+/// intervals. Other files are left out.
 fn names_by_day(log: &Path, host: &str) -> io::Result<Vec<(PathBuf, Vec<String>)>> {
     let mut days = Vec::new();
     for day in day_names(log)? {
@@ -107,7 +108,8 @@ fn names_by_day(log: &Path, host: &str) -> io::Result<Vec<(PathBuf, Vec<String>)
         let prefix = format!("{host}.{}T", day.replace('-', ""));
         match sorted_names(&directory) {
             Ok(mut names) => {
-                names.retain(|name| name.starts_with(&prefix));
+                names.retain(|name| name.starts_with(&prefix) && place(name).is_some());
+                names.sort_by(|a, b| place(a).cmp(&place(b)));
                 days.push((directory, names));
             }
             // Another monitor of this host has removed the day, since it was empty.

@@ -33,11 +33,11 @@ fn existing_files_are_not_overwritten() {
         .unwrap();
     log.write("2026-11-22T05:55:00.750000Z", &[], Some("{}")).unwrap();
     let expected = [
-        "a_b.20261122T055500Z-2.bins.csv",
-        "a_b.20261122T055500Z-2.breaches.json",
-        "a_b.20261122T055500Z-2.intervals.csv",
-        "a_b.20261122T055500Z.bins.csv",
-        "a_b.20261122T055500Z.intervals.csv",
+        "a%2Fb.20261122T055500Z-2.bins.csv",
+        "a%2Fb.20261122T055500Z-2.breaches.json",
+        "a%2Fb.20261122T055500Z-2.intervals.csv",
+        "a%2Fb.20261122T055500Z.bins.csv",
+        "a%2Fb.20261122T055500Z.intervals.csv",
     ];
     assert_eq!(file_names(&home.path().join("log")), expected);
 }
@@ -304,7 +304,44 @@ fn long_host_names_are_rejected() {
 
 #[test]
 fn files_are_not_hidden_by_host() {
-    assert_eq!([".a/b", "a.b", "ä"].map(plain_name), ["_a_b", "a.b", "_"]);
+    let hosts = [".a/b", "a.b", "_a_b", "a:1", "a 1", "ä"].map(plain_name);
+    assert_eq!(hosts, ["%2Ea%2Fb", "a.b", "_a_b", "a%3A1", "a%201", "%C3%A4"]);
+}
+
+/// Files that no monitor has written are neither counted nor removed.
+#[test]
+fn retention_knows_its_own_files() {
+    const START: &str = "2026-11-22T05:00:00.0Z";
+    let home = tempfile::tempdir().unwrap();
+    let mut log = Log::open(home.path(), "host", None).unwrap();
+    for _ in 0..11 {
+        log.write(START, &[], None).unwrap();
+    }
+    let day = home.path().join("2026-11-22");
+    let stem = day.join("host.20261122T050000Z");
+    let foreign =
+        ["copy.bins.csv", "1.bins.csv", "-1.bins.csv", "-02.bins.csv", "-2.copy.bins.csv", ".txt"];
+    let other =
+        [day.join("host.20261122T-notes.breaches.json"), day.join("host.20261122T05Z.bins.csv")];
+    let foreign: Vec<PathBuf> = foreign
+        .iter()
+        .map(|end| PathBuf::from(format!("{}{end}", stem.display())))
+        .chain(other)
+        .collect();
+    for file in &foreign {
+        std::fs::write(file, "").unwrap();
+    }
+    let logged = list_intervals(home.path(), "host").unwrap();
+    let stems: Vec<&str> = logged.iter().map(|interval| interval.stem.as_str()).collect();
+    let expected: Vec<String> = (1..=11)
+        .map(|n| match n {
+            1 => "host.20261122T050000Z".to_owned(),
+            _ => format!("host.20261122T050000Z-{n}"),
+        })
+        .collect();
+    assert_eq!(stems, expected);
+    Log::open(home.path(), "host", Some(2)).unwrap().write(START, &[], None).unwrap();
+    assert!(foreign.iter().all(|file| file.exists()));
 }
 
 #[test]
