@@ -385,9 +385,14 @@ impl MeterReader {
     }
 
     /// Returns the number of files that the last poll did not read: those beyond the maximum, and
-    /// unreadable ones.
+    /// unreadable ones. A directory that could not be read counts as one.
     pub fn left_out(&self) -> usize {
-        self.beyond_maximum + self.unread
+        self.beyond_maximum + self.unread + self.unread_directories()
+    }
+
+    /// Returns the number of directories that the last poll could not read.
+    pub fn unread_directories(&self) -> usize {
+        self.unreadable.as_ref().map_or(0, Vec::len)
     }
 }
 

@@ -138,7 +138,9 @@ fn print_once(args: &TopArgs, mut poller: Poller, view: View) -> exit::Result<Ex
         }
     }
     // All loops may have ended in the meantime.
-    if poller.loops.is_empty() {
+    let is_empty = poller.loops.is_empty();
+    let is_unknown = is_empty && poller.meters.unread_directories() > 0;
+    if is_empty && !is_unknown {
         note(false, NO_LOOPS);
     }
     for gap in describe_gaps(poller.meters.faults(), poller.meters.beyond_maximum()) {
@@ -150,7 +152,7 @@ fn print_once(args: &TopArgs, mut poller: Poller, view: View) -> exit::Result<Ex
     let text = match args.format {
         Format::Json => json::document(loops, left_out),
         Format::Jsonl => json::lines(loops),
-        _ if loops.is_empty() => String::new(),
+        _ if is_empty => String::new(),
         _ => {
             let size = TerminalSize { columns: columns(), lines: usize::MAX };
             let mut text = frame::table(loops, view, size).join("\n") + "\n";
@@ -159,7 +161,7 @@ fn print_once(args: &TopArgs, mut poller: Poller, view: View) -> exit::Result<Ex
         }
     };
     file_io::write_output(text, None)?;
-    Ok(ExitStatus::Done)
+    Ok(if is_unknown { ExitStatus::NotMeasured } else { ExitStatus::Done })
 }
 
 fn show_live(mut poller: Poller, mut view: View) -> exit::Result<ExitStatus> {

@@ -240,6 +240,21 @@ fn files_of_killed_programs_are_removed() {
     assert!(ran.stderr.contains("docs/src/watching.md"), "{}", ran.stderr);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn unreadable_directory_is_no_answer() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("meters");
+    let program = MeteredProgram::start(&directory);
+    // Standard streams take three of the descriptors.
+    let limited = top(&directory, &["--format", "json"]).in_shell(r#"ulimit -n 5; exec "$0" "$@""#);
+    let ran = limited.run().exits(4);
+    assert!(ran.stderr.contains("meters are left out"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("no metered loop is running"), "{}", ran.stderr);
+    assert_eq!(serde_json::from_str::<Value>(&ran.stdout).unwrap()["left_out"], 1);
+    drop(program);
+}
+
 #[test]
 fn invalid_meter_files_are_reported() {
     let home = tempfile::tempdir().unwrap();
