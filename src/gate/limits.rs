@@ -22,6 +22,7 @@ use files::file::File as _;
 use files::gate::limit::rate::{MeasuredRate, UnknownRate};
 use files::gate::limit::{Measured, MissingRounds, RoundTicks, SummaryPath};
 use files::gate::verdict::{LimitCheck, Verdict};
+use files::merge::partial_failure;
 use files::quantity;
 use files::report::{Report, Status, Subject, Summary, Warning};
 use jitterstat::gate::arrivals;
@@ -329,7 +330,13 @@ impl Limits {
             (Status::Partial, LimitedSubject::Planned(_)) => {
                 return Err(UnmeasuredSubject::Interrupted);
             }
-            (_, LimitedSubject::Reported(reported)) => reported.report.is_own(),
+            (_, LimitedSubject::Reported(reported)) => {
+                if let Some(reason) = partial_failure(&reported.report, subject) {
+                    let (id, reason) = (subject.id.clone(), reason.to_owned());
+                    return Err(UnmeasuredSubject::Failed { id, reason });
+                }
+                reported.report.is_own()
+            }
             (_, LimitedSubject::Planned(_)) => true,
         };
         let numbers = SubjectNumbers::from_subject(subject, is_own)

@@ -294,6 +294,13 @@ fn failure_warnings(subject: &Subject, parts: &[&Subject]) -> Vec<Warning> {
     failures(parts).map(warning).collect()
 }
 
+/// Returns the reason for which a subject of a merged report failed in some of the reports.
+#[must_use]
+pub fn partial_failure<'r>(report: &'r Report, subject: &Subject) -> Option<&'r str> {
+    let mut messages = report.warnings.iter().filter(|w| w.code == FAILURES).map(|w| &w.message);
+    messages.find_map(|message| message.strip_prefix(&subject.id)?.strip_prefix(' '))
+}
+
 /// Returns the settings themselves, without the differences from those of another subject.
 fn without_differences(settings: &SubjectSettings) -> SubjectSettings {
     SubjectSettings { differences: Vec::new(), ..settings.clone() }

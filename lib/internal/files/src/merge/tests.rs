@@ -84,7 +84,10 @@ fn failure_and_measurement_are_partial() {
              measured.",
             subject.id
         );
+        let reason = partial_failure(&merged, subject).unwrap();
+        assert_eq!(format!("{} {reason}", subject.id), expected);
         assert_eq!(find_warnings(&merged, FAILURES), [expected]);
+        assert_eq!(partial_failure(&merged, &merged.subjects[1]), None);
         assert_eq!(merged.subjects[1].status, Status::Measured);
     }
 }
