@@ -153,6 +153,21 @@ pub fn program_warnings(a: ChosenProgram<'_>, b: ChosenProgram<'_>) -> Vec<Warni
             warnings.push(Warning::new("baselines-differ", message, hint));
         }
     }
+    let only = |a: ChosenProgram<'_>, b: ChosenProgram<'_>| {
+        let is_in_b =
+            |metric: &&RunMetric| b.runs.metrics.iter().any(|m| is_same_metric(m, metric));
+        let missing = a.runs.metrics.iter().filter(|metric| !is_in_b(metric));
+        missing.map(|metric| metric.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    for (side, names) in [("first", only(a, b)), ("second", only(b, a))] {
+        if !names.is_empty() {
+            let message =
+                format!("Only the {side} gate judged {names}, or with another unit or direction.");
+            let hint =
+                "Nothing is known about their difference: judge the same metrics in both gates.";
+            warnings.push(Warning::new("metrics-on-one-side", message, hint));
+        }
+    }
     if a.verdict.partial || b.verdict.partial {
         let message = "A gate was interrupted: its last pairs are missing.";
         warnings.push(Warning::new("partial", message, "Gate it again."));
@@ -298,6 +313,13 @@ mod tests {
         );
         let codes = |a, b| program_warnings(a, b).into_iter().map(|w| w.code).collect::<Vec<_>>();
         assert_eq!(codes(side(&earlier, true), side(&later, true)), ["two-gates"]);
+        let mut turned = later.clone();
+        turned.runs.as_mut().unwrap().metrics[0].higher_is_better = true;
+        turned.runs.as_mut().unwrap().metrics.remove(1);
+        let warnings = program_warnings(side(&turned, true), side(&earlier, true));
+        let messages: Vec<&str> = warnings[1..].iter().map(|w| w.message.as_str()).collect();
+        let count = |message: &str| message.matches(", ").count();
+        assert_eq!(messages.iter().map(|message| count(message)).collect::<Vec<_>>(), [1, 2]);
         let mut elsewhere = later.clone();
         elsewhere.runs.as_mut().unwrap().a = "./older".into();
         elsewhere.partial = true;
