@@ -40,8 +40,12 @@ impl MinSlack {
 
     /// Returns the change of the slack since it was lowered, which another program made.
     pub(crate) fn change(&self) -> Option<Change> {
-        let [from, to] = [self.applied_ns?, os::timer_slack_ns()?].map(format_exact_ns);
-        (from != to).then(|| Change { what: "timer slack".to_owned(), from, to })
+        let (from, to) = (self.applied_ns?, os::timer_slack_ns()?);
+        (from != to).then(|| Change {
+            what: "timer slack".to_owned(),
+            from: format_exact_ns(from),
+            to: format_exact_ns(to),
+        })
     }
 }
 
