@@ -61,6 +61,7 @@ pub fn place(name: &str) -> Option<Place<'_>> {
         None => (time, 1),
     };
     let is_canonical = match number {
+        0 => false,
         1 => time == date,
         _ => time == format!("{date}-{number}"),
     };

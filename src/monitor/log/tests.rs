@@ -319,8 +319,10 @@ fn retention_knows_its_own_files() {
     }
     let day = home.path().join("2026-11-22");
     let stem = day.join("host.20261122T050000Z");
-    let foreign =
-        ["copy.bins.csv", "1.bins.csv", "-1.bins.csv", "-02.bins.csv", "-2.copy.bins.csv", ".txt"];
+    let foreign = [
+        "copy.bins.csv", "1.bins.csv", "-0.bins.csv", "-1.bins.csv", "-02.bins.csv",
+        "-2.copy.bins.csv", ".txt",
+    ];
     let other =
         [day.join("host.20261122T-notes.breaches.json"), day.join("host.20261122T05Z.bins.csv")];
     let foreign: Vec<PathBuf> = foreign
