@@ -159,10 +159,11 @@ pub fn program_warnings(a: ChosenProgram<'_>, b: ChosenProgram<'_>) -> Vec<Warni
         let missing = a.runs.metrics.iter().filter(|metric| !is_in_b(metric));
         missing.map(|metric| metric.name.as_str()).collect::<Vec<_>>().join(", ")
     };
-    for (side, names) in [("first", only(a, b)), ("second", only(b, a))] {
+    for (side, other, names) in [("first", "second", only(a, b)), ("second", "first", only(b, a))] {
         if !names.is_empty() {
-            let message =
-                format!("Only the {side} gate judged {names}, or with another unit or direction.");
+            let message = format!(
+                "The {side} gate judged numbers that the {other} did not judge in the same unit and direction: {names}."
+            );
             let hint =
                 "Nothing is known about their difference: judge the same metrics in both gates.";
             warnings.push(Warning::new("metrics-on-one-side", message, hint));
@@ -317,9 +318,9 @@ mod tests {
         turned.runs.as_mut().unwrap().metrics[0].higher_is_better = true;
         turned.runs.as_mut().unwrap().metrics.remove(1);
         let warnings = program_warnings(side(&turned, true), side(&earlier, true));
-        let messages: Vec<&str> = warnings[1..].iter().map(|w| w.message.as_str()).collect();
-        let count = |message: &str| message.matches(", ").count();
-        assert_eq!(messages.iter().map(|message| count(message)).collect::<Vec<_>>(), [1, 2]);
+        let messages = warnings[1..].iter().map(|warning| warning.message.as_str());
+        let names: Vec<&str> = messages.map(|text| text.rsplit(": ").next().unwrap()).collect();
+        assert_eq!(names, ["wall.", "wall, rate."]);
         let mut elsewhere = later.clone();
         elsewhere.runs.as_mut().unwrap().a = "./older".into();
         elsewhere.partial = true;
