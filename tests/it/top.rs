@@ -246,9 +246,9 @@ fn unreadable_directory_is_no_answer() {
     let home = tempfile::tempdir().unwrap();
     let directory = home.path().join("meters");
     let program = MeteredProgram::start(&directory);
-    // Standard streams take three of the descriptors.
-    let limited = top(&directory, &["--format", "json"]).in_shell(r#"ulimit -n 5; exec "$0" "$@""#);
-    let ran = limited.run().exits(4);
+    // Standard streams take three of the descriptors, and inherited ones none.
+    let limit = r#"ulimit -n 5; exec "$0" "$@" 3>&- 4>&-"#;
+    let ran = top(&directory, &["--format", "json"]).in_shell(limit).run().exits(4);
     assert!(ran.stderr.contains("meters are left out"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("no metered loop is running"), "{}", ran.stderr);
     assert_eq!(serde_json::from_str::<Value>(&ran.stdout).unwrap()["left_out"], 1);
