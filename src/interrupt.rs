@@ -12,12 +12,14 @@ use std::time::Duration;
 use cli::exit::{self, Error};
 use cli::file_io;
 use cli::terminal;
-#[cfg(unix)]
 use engine::machine::os;
 use engine::measure::{child, long_wait, supervisor, trial_commands};
 
 /// Maximum time to remove temporary files, which may be on a disk that does not respond.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time for the measurement to react to an interrupt with the class of its threads.
+const REACTION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The measurement that the next interrupt stops. Without one, an interrupt ends the process.
 static MEASUREMENT: StopRequest = StopRequest(Mutex::new(None));
@@ -56,15 +58,12 @@ pub fn install() {
 #[cfg(unix)]
 fn watch_signals() -> io::Result<()> {
     use nix::sys::signal::{SigSet, Signal};
-    use signal_hook::consts::{
-        SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU,
-    };
+    use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
     use signal_hook::iterator::Signals;
     use std::sync::mpsc;
-    let mut handled = vec![SIGINT, SIGTERM];
     // A command that `nohup` started survives its terminal.
-    let others = [SIGHUP, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2];
-    handled.extend(others.iter().filter(|&&signal| !os::is_ignored(signal)));
+    let is_handled = |&signal: &i32| [SIGINT, SIGTERM].contains(&signal) || !os::is_ignored(signal);
+    let handled: Vec<i32> = os::END_SIGNALS.into_iter().filter(is_handled).collect();
     // A process that was started by one that waits for signals may have inherited its mask. This is
     // the main thread, whose mask all others inherit.
     let unblocked: SigSet = handled.iter().filter_map(|&s| Signal::try_from(s).ok()).collect();
@@ -72,6 +71,8 @@ fn watch_signals() -> io::Result<()> {
     let (sender, receiver) = mpsc::channel::<Signals>();
     let watch = move || {
         let Ok(mut signals) = receiver.recv() else { return };
+        // It reacts even if osjitter was started with a real-time class.
+        let _normal = os::SteppedAside::begin();
         for signal in signals.forever() {
             // SIGQUIT asks for the end at once. By default, it would leave programs and temporary
             // files behind.
@@ -111,9 +112,22 @@ fn handle_interrupt() {
     cli::interrupt::record();
     if MEASUREMENT.stop() {
         long_wait::wake_all();
+        end_real_time_later();
     } else {
         end_process();
     }
+}
+
+/// Makes all threads normal if the process runs on: a real-time thread that never waits can keep the
+/// measurement from noticing the interrupt.
+fn end_real_time_later() {
+    let end = || {
+        #[allow(clippy::disallowed_methods, reason = "nothing reports that a thread is starved")]
+        std::thread::sleep(REACTION_TIMEOUT);
+        os::end_real_time();
+    };
+    // Without the thread, a second interrupt ends the process.
+    let _ = std::thread::Builder::new().spawn(end);
 }
 
 /// Ends the process with everything that it started, and without temporary files.

@@ -52,6 +52,7 @@ mod program_cost;
 mod program_rounds;
 mod pseudo_terminal;
 mod readme;
+mod real_time;
 mod report;
 mod run;
 mod schema;

@@ -80,6 +80,7 @@ impl Settings {
             os::set_sched(class).map_err(|error| TuningError::Sched { class, error })?;
             record("scheduling class of the measuring thread", from, class.to_string());
         }
+        os::leave_signals_to_others();
         Ok(changes)
     }
 }

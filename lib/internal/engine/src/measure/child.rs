@@ -208,6 +208,8 @@ fn active_runs() -> MutexGuard<'static, Vec<Arc<Run>>> {
 
 /// A program that has just been started.
 struct StartedRun {
+    /// A real-time thread stays normal until the program has ended or is known to wait. Drop it last.
+    aside: Option<os::SteppedAside>,
     run: RunGuard,
     stderr: Option<ChildStderr>,
     /// Time just before the start.
@@ -219,17 +221,21 @@ struct StartedRun {
 /// The list of runs is locked from before the directory exists until the run is in the list, so
 /// that an interrupt finds every run.
 fn start_run(prepare: impl FnOnce(&Path) -> io::Result<Command>) -> io::Result<StartedRun> {
+    let aside = os::SteppedAside::begin();
     let mut active = active_runs();
     supervisor::start()?;
     let scratch = ScratchDirectory::new()?;
     let mut command = prepare(scratch.path())?;
     supervisor::register_program(scratch.path(), &mut command);
+    if let Some(aside) = &aside {
+        aside.give_to(&mut command);
+    }
     let StartedTree { tree, stderr, started } = os::ProcessTree::start(&mut command)?;
     supervisor::register_group(tree.id());
     let scratch_path = scratch.path().to_owned();
     let run = Arc::new(Run { tree, scratch: Mutex::new(Some(scratch)), scratch_path });
     active.push(Arc::clone(&run));
-    Ok(StartedRun { run: RunGuard(run), stderr, started })
+    Ok(StartedRun { aside, run: RunGuard(run), stderr, started })
 }
 
 /// Ends all running programs and removes their directories, before this process exits early.
@@ -294,7 +300,7 @@ fn run_prepared(
         adjust(&mut command, scratch);
         Ok(command)
     };
-    let StartedRun { run, stderr, started } = start_run(prepare)
+    let StartedRun { aside: _aside, run, stderr, started } = start_run(prepare)
         .map_err(|error| RunFailure::from_system(program, RunStep::Start, error))?;
     let failed = |error| RunFailure::from_system(program, RunStep::Run, error);
     let tail = stderr.map(StderrTail::listen).transpose().map_err(failed)?;
@@ -411,7 +417,7 @@ pub fn run_to_completion(
     let mut command = program_command(program);
     command.stdout(std::io::stderr());
     command.envs(variables.iter().map(|(name, value)| (name, value)));
-    let StartedRun { run, started, .. } = start_run(|_| Ok(command))
+    let StartedRun { aside: _aside, run, started, .. } = start_run(|_| Ok(command))
         .map_err(|error| RunFailure::from_system(program, RunStep::Start, error))?;
     // An interrupt does not end the command while the run is measured.
     let exited = wait_for_exit(program, &run.tree, started, limit, &AtomicBool::new(false));
@@ -461,7 +467,7 @@ pub fn run_tool(command: &mut Command, stderr: ToolStderr) -> io::Result<Output>
         };
         Ok(command)
     };
-    let StartedRun { run, started, .. } = start_run(prepare)?;
+    let StartedRun { aside: _aside, run, started, .. } = start_run(prepare)?;
     let exited = watch_exit(&run.tree)?.exited;
     let is_complete = receive(&exited, started, Duration::MAX, interrupt::flag()).is_ok();
     if !is_complete {

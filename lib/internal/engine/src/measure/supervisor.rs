@@ -157,6 +157,7 @@ mod imp {
     impl Supervisor {
         #[allow(clippy::disallowed_methods, reason = "any unique text will do")]
         fn start(executable: &Path) -> io::Result<Self> {
+            let _aside = os::SteppedAside::begin();
             let (input, orders) = io::pipe()?;
             // A supervisor that is stopped must not block this process.
             rustix::io::ioctl_fionbio(&orders, true)?;

@@ -14,6 +14,7 @@ use rustix::thread::CpuSet;
 use rustix::time::{ClockId, DynamicClockId, Timespec};
 
 use crate::machine::cgroup;
+use crate::machine::os::real_time;
 use crate::machine::os::types::{Sched, TimerSteps, Usage};
 
 fn check(result: libc::c_int) -> io::Result<()> {
@@ -165,6 +166,7 @@ pub fn bind(cpus: &[usize]) -> io::Result<()> {
     if cpus.iter().any(|&cpu| cpu >= CpuSet::MAX_CPU) {
         return Err(Errno::INVAL.into());
     }
+    let _ = real_time::unbound_cpus();
     let mut set = CpuSet::new();
     for &cpu in cpus {
         set.set(cpu);

@@ -22,6 +22,8 @@
 //!   whether a process is stopped;
 //! - `ProcessUsage`: resources that a running program and its processes have used so far;
 //! - `Scheduling`: how the calling thread is scheduled, to be put back;
+//! - `SteppedAside`, `leave_signals_to_others()`, `end_real_time()`: normal threads in place of
+//!   real-time ones, so that one that never waits cannot block this process;
 //! - `lock_memory()`, `unlock_memory()`, `has_locked_memory()`, `available_memory()`, `limit_heap_growth()`;
 //! - `inherited_rss()`: memory of this process that a program it starts counts as its own;
 //! - `effective_user()`: the user with whose permissions this process runs, on Unix;
@@ -38,8 +40,8 @@
 //!   `cpus_allowed(thread)`, `belongs_to_other_user(process)`, `is_32_bit(process)`: recorded
 //!   timers, switches and waits of all programs;
 //! - `survive_file_size_limit()`, `delay_stop()`, `stop_at_once()`, `take_stop_request()`, `stop()`,
-//!   `stop_as_terminal()`, and on Unix `is_ignored(signal)`, `survive_termination()`: signals that
-//!   would end or stop this process;
+//!   `stop_as_terminal()`, and on Unix `END_SIGNALS`, `is_ignored(signal)`, `survive_termination()`:
+//!   signals that would end or stop this process;
 //! - `raise_descriptor_limit()` on Unix: lets this process open as many files as it may;
 //! - `adopt_children()`, `continue_at_parent_death()` on Unix: make this process the parent of
 //!   orphans, and let it continue if it is stopped when it becomes one;
@@ -101,6 +103,12 @@ mod process_usage;
 #[cfg(not(target_os = "linux"))]
 #[path = "process_usage_other.rs"]
 mod process_usage;
+#[cfg(target_os = "linux")]
+#[path = "real_time_linux.rs"]
+mod real_time;
+#[cfg(not(target_os = "linux"))]
+#[path = "real_time_other.rs"]
+mod real_time;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux records switches"))]
 mod record_parts;
 #[cfg(target_os = "linux")]
@@ -156,13 +164,14 @@ pub use process::{adopt_children, continue_at_parent_death};
 pub use process_settings::{is_stopped, session_processes};
 pub use process_settings::{own_settings, read_threads};
 pub use process_usage::ProcessUsage;
+pub use real_time::{SteppedAside, end_real_time, leave_signals_to_others};
 #[cfg(target_os = "linux")]
 pub use ring::{SwitchHistory, SwitchRing};
+#[cfg(unix)]
+pub use signals::{END_SIGNALS, is_ignored, survive_termination};
 pub use signals::{
     delay_stop, stop, stop_as_terminal, stop_at_once, survive_file_size_limit, take_stop_request,
 };
-#[cfg(unix)]
-pub use signals::{is_ignored, survive_termination};
 pub use stack_records::{STACK_BYTES, StackRecord, StackRecords, StackRegisters};
 pub use stack_ring::{SAMPLE_INTERVAL_NS, StackHistory};
 pub use switches::{DrainedSwitches, NamedThread, PastSwitches, SwitchRecord};

@@ -5,6 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Signal, getpid, kill_process};
 
+/// The signals that end a command. They would end this process by default.
+pub const END_SIGNALS: [libc::c_int; 8] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGXCPU,
+    libc::SIGALRM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+];
+
 static STOP_REQUESTED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn request_stop(_signal: libc::c_int) {

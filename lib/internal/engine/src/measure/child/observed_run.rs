@@ -37,7 +37,7 @@ pub fn read_settings(
 ) -> Option<SubjectSettings> {
     let initial_timer_slack_ns = os::own_settings().timer_slack_ns?;
     let prepare = |scratch: &Path| measuring_command(program, request, scratch);
-    let StartedRun { run, stderr, started } = start_run(prepare).ok()?;
+    let StartedRun { aside: _aside, run, stderr, started } = start_run(prepare).ok()?;
     let _tail = stderr.map(StderrTail::listen);
     let watch = watch_exit(&run.tree).ok()?;
     let mut readings = Readings::new(request.period);

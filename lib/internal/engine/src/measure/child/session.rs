@@ -140,7 +140,7 @@ impl ProgramSession {
             offer_rounds(&mut command, input.into(), output);
             Ok(command)
         };
-        let StartedRun { run, stderr, started } = start_run(prepare)
+        let StartedRun { aside: _aside, run, stderr, started } = start_run(prepare)
             .map_err(|error| RunFailure::from_system(program, RunStep::Start, error))?;
         let stderr_tail = stderr.map(StderrTail::listen).transpose();
         let mut session = Self {
@@ -179,6 +179,7 @@ impl ProgramSession {
         if stop.load(Ordering::Relaxed) {
             return Err(RunFailure::Interrupted);
         }
+        let _aside = os::SteppedAside::begin();
         if !matches!(self.exited.try_recv(), Err(mpsc::TryRecvError::Empty)) {
             return Err(self.fail_with_exit(None));
         }
@@ -210,13 +211,18 @@ impl ProgramSession {
     ///
     /// Returns an error if the program fails or does not exit in time, or if `stop` is set.
     pub fn finish(mut self, stop: &AtomicBool) -> Result<u64, RunFailure> {
+        let _aside = os::SteppedAside::begin();
         self.requests = None;
         let limit = hang_timeout(Duration::ZERO);
         match receive(&self.exited, now(), limit, stop) {
             // The watcher sends before it ends.
             Ok(()) | Err(ReceiveError::Disconnected) => {}
-            Err(ReceiveError::Interrupted) => return Err(RunFailure::Interrupted),
+            Err(ReceiveError::Interrupted) => {
+                let _ = self.run.end(KILL_TIMEOUT);
+                return Err(RunFailure::Interrupted);
+            }
             Err(ReceiveError::TimedOut) => {
+                let _ = self.run.end(KILL_TIMEOUT);
                 let program = self.program.text().to_owned();
                 return Err(RunFailure::TimedOut { program, limit, expected: None });
             }
@@ -253,6 +259,7 @@ impl ProgramSession {
                 Err(RunFailure::Interrupted)
             }
             Err(ReceiveError::TimedOut) => {
+                let _ = self.run.end(KILL_TIMEOUT);
                 let program = self.program.text().to_owned();
                 Err(RunFailure::TimedOut { program, limit, expected: Some(expected) })
             }
