@@ -1,5 +1,6 @@
 //! The sections of a verdict: the answer to each of its questions.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cli::amount::format_amount;
@@ -30,7 +31,21 @@ impl From<Verdict> for RenderedVerdict {
         sections.extend(verdict.runs.as_ref().map(runs_section));
         sections.extend(verdict.baseline.as_ref().map(baseline_section));
         sections.extend(limit_sections(&verdict.limits));
+        number_repeated_cases(&mut sections);
         Self { verdict, sections }
+    }
+}
+
+/// Numbers the test cases of the same name, from the second one: two questions can be about the same
+/// number of a subject, and a tool that reads JUnit or SARIF keeps one result per name.
+fn number_repeated_cases(sections: &mut [Section]) {
+    let mut counts = BTreeMap::new();
+    for row in sections.iter_mut().flat_map(|section| &mut section.rows) {
+        let count = counts.entry((row.class.clone(), row.case.clone())).or_insert(0_u64);
+        *count += 1;
+        if *count > 1 {
+            row.case += &format!(" ({count})");
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of limits on a measured subject or a report.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use files::file::File as _;
@@ -56,6 +57,16 @@ fn impossible_limit_is_broken() {
     let verdicts: Vec<Outcome> = verdict.limits.iter().map(|l| l.verdict).collect();
     assert_eq!(verdicts, [Outcome::LimitBroken, Outcome::Pass]);
     assert!(gate.ran.stdout.contains("tests=\"2\" failures=\"1\""), "{}", gate.ran.stdout);
+}
+
+/// Tools keep one result for each name.
+#[test]
+fn repeated_limits_have_different_names() {
+    let limits_twice = ["missed=100%", "missed=100%", "missed=99%"];
+    let gate = limits(&limits_twice, &[&SHORT[..], &["--format", "junit"]].concat());
+    let names: Vec<&str> = gate.ran.stdout.split(" name=\"").skip(2).collect();
+    let names: BTreeSet<&str> = names.iter().filter_map(|text| text.split('"').next()).collect();
+    assert_eq!(names.len(), 3, "{}", gate.ran.stdout);
 }
 
 #[test]
