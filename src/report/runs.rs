@@ -306,6 +306,8 @@ impl Runs {
             }
             labels.set(key, value).map_err(|e| usage!("--label {text}: {e}"))?;
         }
+        merge::check_runs_differ(&self.reports)
+            .map_err(|e| usage!("{e}, since a sum of bins would count it twice"))?;
         let binning = if *digits == Some(3) { Binning::Hdr3 } else { Binning::Hdr2 };
         let host = host.as_deref().unwrap_or_default();
         let mut intervals = Vec::new();

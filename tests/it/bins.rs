@@ -217,8 +217,33 @@ fn bins_of_equal_reports_are_refused() {
         .args(["--format", "bins"])
         .out("x.bins.csv")
         .run()
-        .refuses("give each report once");
+        .refuses("give each run once");
     assert!(!refused.path("x.bins.csv").exists());
+}
+
+#[test]
+fn part_and_sum_are_refused() {
+    let run = || {
+        let run = ["run", "--subject", "nanosleep", "--period", "1ms", "--ticks", "20"];
+        Osjitter::new(run).out("").run().exits(0)
+    };
+    let runs = [run(), run()];
+    let parts = runs.each_ref().map(|ran| ran.path("report.json"));
+    let merge = Osjitter::new(["merge"]).args(&parts).out("sum.json").run().exits(0);
+    let both = Osjitter::new([Path::new("report"), &parts[0], &merge.path("sum.json")]);
+    both.args(["--format", "bins"]).run().refuses("give each run once");
+}
+
+/// The end of the last number could be missing.
+#[test]
+fn open_last_lines_are_refused() {
+    let pair = write_bins("a", "a.bins.csv");
+    for name in ["a.bins.csv", "a.intervals.csv"] {
+        let home = tempfile::tempdir().unwrap();
+        let cut = home.path().join(name);
+        std::fs::write(&cut, pair.file(name).trim_end()).unwrap();
+        assert_rejected(&[&cut], &["the last line has no line break"]);
+    }
 }
 
 #[test]

@@ -468,8 +468,11 @@ fn is_same(a: &Subject, b: &Subject) -> bool {
     (&a.id, a.period_ns, a.instances) == (&b.id, b.period_ns, b.instances)
 }
 
+/// Checks that no run is in two reports.
+///
+/// # Errors
 /// Returns an error if two reports contain the same round.
-fn check_runs_differ(reports: &[Report]) -> Result<(), MergeError> {
+pub fn check_runs_differ(reports: &[Report]) -> Result<(), MergeError> {
     let mut seen = HashMap::new();
     for (n, report) in (1..).zip(reports) {
         for subject in &report.subjects {

@@ -55,6 +55,11 @@ pub enum BinsFlaw {
         .0.upper
     )]
     NotABin(Bin),
+    /// The last row has no line break.
+    #[error(
+        "the last line has no line break, so its end may be missing; add one if it is complete"
+    )]
+    OpenLine,
     /// A row or an interval occurs twice; contains its description.
     #[error("{0} comes twice")]
     Twice(String),

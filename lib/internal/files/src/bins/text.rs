@@ -323,6 +323,7 @@ fn read(
     let has_heading = reader.read_record(&mut record).map_err(csv_error)?;
     let heading = Heading::new(has_heading, &record, kind);
     let mut intervals = Intervals::new();
+    let mut last_line = None;
     loop {
         let has_row = reader.read_record(&mut record).map_err(csv_error)?;
         let line = has_row.then(|| record.position().map(csv::Position::line)).flatten();
@@ -333,8 +334,13 @@ fn read(
         }
         heading.check(kind)?;
         if !has_row {
-            return Ok(intervals.into_values().collect());
+            let is_open = last_line.is_some() && reader.get_ref().row_bytes > 0;
+            return match is_open {
+                true => Err(BinsError { line: last_line, flaw: BinsFlaw::OpenLine }),
+                false => Ok(intervals.into_values().collect()),
+            };
         }
+        last_line = line;
         heading.check_length(&record).map_err(error)?;
         let shared = Row { record: &record, columns: CELLS[0], at: 0 };
         let key = shared.key().map_err(error)?;
