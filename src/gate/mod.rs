@@ -15,6 +15,7 @@ mod comparison;
 mod left_out_pairs;
 mod limits;
 mod live_estimate;
+mod needless_flags;
 mod pair_failure;
 mod pair_test;
 mod pairs;
@@ -35,7 +36,7 @@ use files::file::File as _;
 use jitterstat::gate::decision::Outcome;
 use render::formats::{Format, make};
 
-use crate::interrupt;
+use crate::{interrupt, settings};
 
 use args::{BaselineAction, GateAction, GateArgs, OnInconclusive, check_named_once};
 use running_gate::RunningGate;
@@ -61,6 +62,13 @@ pub fn run(args: &GateArgs) -> exit::Result<ExitStatus> {
         return Err(Error::usage(
             "nothing to judge: give --a and --b, or --base-cmd and --candidate-cmd, or --bench and --base, or --baseline, or --limit",
         ));
+    }
+
+    needless_flags::check(args)?;
+    for flag in ["--limit", "--baseline"] {
+        if let Some(by) = settings::excluding_flag(flag) {
+            terminal::note(false, &format!("gate: {by} does not judge {flag} of osjitter.toml"));
+        }
     }
 
     // Check that everything can be measured here.

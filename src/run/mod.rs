@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use cli::exit::{self, Error, ExitStatus};
+use cli::exit::{self, Error, ExitStatus, usage};
 use cli::file_io;
 use cli::file_io::{Destination, OutputDirectory, RESULT_FILES};
 use cli::printable::to_printable;
@@ -62,6 +62,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
         args.table.note_flags(args.histogram, args.quiet, is_from_file);
     }
     let (plan, length) = read_plan(args)?;
+    check_runtime_flags(&args.scenario, &plan)?;
     if args.print_plan {
         file_io::write_output(plan_file::to_toml(&plan), None)?;
         return Ok(ExitStatus::Done);
@@ -218,6 +219,20 @@ fn read_plan(args: &RunArgs) -> exit::Result<(Plan, RunLength)> {
         terminal::note(args.quiet, &note);
     }
     Ok((plan, length(&file)))
+}
+
+/// Returns an error if a flag is for subjects with a runtime, and the plan has none. Those of a project
+/// are defaults, for which not every run has a use.
+fn check_runtime_flags(keys: &ScenarioKeys, plan: &Plan) -> exit::Result<()> {
+    if plan.scenarios.iter().any(|scenario| scenario.runtime.is_some()) {
+        return Ok(());
+    }
+    let flags =
+        [("--runtime", !keys.runtime.is_empty()), ("--instances", keys.instances.is_some())];
+    match flags.into_iter().find(|(flag, is_given)| *is_given && !is_from_file(flag)) {
+        Some((flag, _)) => Err(usage!("{flag} is for tokio subjects, and this run has none")),
+        None => Ok(()),
+    }
 }
 
 fn announce_plan(plan: &Plan, starts: &StartupCosts, may_end_early: bool, quiet: bool) {

@@ -54,6 +54,16 @@ pub fn is_from_file(flag: &str) -> bool {
     USED_KEYS.get().is_some_and(|keys| keys.iter().any(|used| used == key))
 }
 
+/// The keys that flags of the command line exclude, each with the flag.
+static EXCLUDED_KEYS: OnceLock<Vec<(String, String)>> = OnceLock::new();
+
+/// Returns the flag of the command line that excludes the value of a flag in the file.
+pub fn excluding_flag(flag: &str) -> Option<&'static str> {
+    let key = flag.trim_start_matches('-');
+    let excluded = EXCLUDED_KEYS.get()?.iter().find(|(excluded, _)| excluded == key);
+    excluded.map(|(_, by)| by.as_str())
+}
+
 /// The request of a command line.
 pub enum Request {
     /// Run a command with these arguments.
@@ -101,6 +111,11 @@ pub fn read(command: &Command, words: Vec<OsString>, plan_keys: &[&str]) -> exit
         return SettingsListing::new(&selected, &sources).print().map(Request::PrintConfig);
     }
     let complete = complete.unwrap_or_else(|error| exit_with(&error));
+    let excluded = settings.iter().filter_map(|setting| match &setting.ignored {
+        Some(IgnoreReason::ExcludedBy { flag }) => Some((setting.key.clone(), flag.clone())),
+        _ => None,
+    });
+    EXCLUDED_KEYS.get_or_init(|| excluded.collect());
     let used = settings.iter().filter(|setting| setting.ignored.is_none());
     let keys = USED_KEYS.get_or_init(|| used.map(|setting| setting.key.clone()).collect());
     if let Some(path) = path.filter(|_| !keys.is_empty()) {

@@ -128,6 +128,16 @@ fn excluded_settings_are_ignored() {
 }
 
 #[test]
+fn screens_name_unjudged_limits() {
+    let project = Project::new("[gate]\nlimit = [\"p99=1us\"]\n");
+    let sides = "--base-cmd no-such-file --candidate-cmd no-such-file --quiet";
+    let says = |flags: &str| project.run(&format!("gate {sides} {flags}")).exits(2).stderr;
+    let unjudged = "gate: --screen does not judge --limit of osjitter.toml";
+    assert!(says("--screen").contains(unjudged), "{}", says("--screen"));
+    assert!(!says("").contains(unjudged));
+}
+
+#[test]
 fn unused_defaults_are_no_mistakes() {
     let settings = "[report]\nhistogram = true\nsort = \"cpu\"\nsamples = true\nhost = \"web-17\"\n\
                     reference = true\n\n[gate]\nruntime = \"multi-thread\"\n";

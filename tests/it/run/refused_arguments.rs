@@ -1,6 +1,7 @@
 //! Tests of arguments that are refused.
 
 use super::run;
+use crate::fixtures::fixture;
 use crate::osjitter::Osjitter;
 
 #[test]
@@ -8,6 +9,7 @@ fn invalid_arguments_write_nothing() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("plan.toml"), "[defaults]\nsubjekt = \"spin\"\n").unwrap();
     std::fs::write(home.path().join("newer.json"), "{\"schema\": \"osjitter.report/99\"}").unwrap();
+    std::fs::copy(fixture("report.json"), home.path().join("report.json")).unwrap();
     for (line, expected) in [
         ("run --period 0us", "'--period <DURATION>': invalid period 0us: expected 1us to 1h"),
         ("run --period -5us", "'--period <DURATION>': \"-5us\" is negative"),
@@ -46,6 +48,24 @@ fn invalid_arguments_write_nothing() {
             "'--runtime <KIND>': unknown runtime \"green-threads\": expected current-thread",
         ),
         ("run --out /proc/no-such-place", "--out"),
+        ("run --subject nanosleep --instances 3", "--instances is for tokio subjects"),
+        ("run --subject spin --runtime multi-thread", "--runtime is for tokio subjects"),
+        (
+            "gate --limit p99=1ms --subject spin --tolerance p50=9%",
+            "--tolerance is for two sides or --baseline",
+        ),
+        (
+            "gate --limit p99=1ms --subject spin --max-time 1s",
+            "--max-time is for two sides or --baseline",
+        ),
+        (
+            "gate --limit max=1ms --report report.json --subject nanosleep --cpu 0",
+            "--cpu is for a measurement",
+        ),
+        (
+            "gate --limit max=1ms --report report.json --subject nanosleep --seed 7",
+            "--seed is for a measurement",
+        ),
         ("gate --max-pairs 3", "for '--max-pairs <N>': 3 is outside 24 to 6400"),
         ("history --kind x", "for '--kind <N>': \"x\" is not a number such as 0 or 3"),
     ] {
