@@ -1,7 +1,7 @@
 //! Real-time threads that must not be the only ones to react.
 //!
 //! A real-time thread that never waits takes its CPU from all threads of the same or a lower
-//! priority. Whoever waits for it, or for a signal, is therefore a normal thread on any CPU.
+//! priority. A thread that waits for it, or for a signal, is therefore a normal one on any CPU.
 
 use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
@@ -55,7 +55,7 @@ impl SteppedAside {
 }
 
 impl Drop for SteppedAside {
-    /// What cannot be restored is found when the settings of the round are verified.
+    /// The verification of the round finds a setting that could not be restored.
     fn drop(&mut self) {
         set_end_signals(libc::SIG_BLOCK);
         let _ = bind(&self.cpus);
