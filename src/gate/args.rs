@@ -271,7 +271,7 @@ pub struct JudgedArgs {
     /// 20% for tail percentiles]
     #[arg(long, value_name = "[NAME=]PERCENT", value_parser = parse_tolerance, help_heading = "Tolerance")]
     pub tolerance: Vec<Tolerance>,
-    /// Smallest rise that can be a regression [default: 1us; 0ns for benchmarks]
+    /// Smallest rise that can be a regression [default: 1us; 0ns with --metric]
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true, help_heading = "Tolerance")]
     pub floor: Option<Duration>,
 }

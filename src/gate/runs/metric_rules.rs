@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use cli::exit::{self, usage};
 use engine::measure::metric::ProgramMetric;
-use jitterstat::gate::decision::FLOOR_NS;
 use jitterstat::gate::metric::MetricRule;
 
 use crate::gate::args::{Tolerance, find_rise};
@@ -15,7 +14,7 @@ const DEFAULT_TOLERANCE: f64 = 0.05;
 const DEFAULT_TAIL_TOLERANCE: f64 = 0.20;
 
 /// Builds the rule of a metric with a tolerated rise, or with the default one. Without a floor of
-/// the user, benchmarks have none, because many take nanoseconds.
+/// the user there is none, because many times of benchmarks and programs are nanoseconds.
 pub fn metric_rule(
     metric: &ProgramMetric,
     tolerated: Option<f64>,
@@ -23,8 +22,7 @@ pub fn metric_rule(
 ) -> MetricRule {
     let tails = [":p90", ":p95", ":p99"];
     let is_tail = !metric.is_bench() && tails.iter().any(|tail| metric.name.ends_with(tail));
-    let default_floor_ns = if metric.is_bench() { 0.0 } else { FLOOR_NS };
-    let floor_ns = floor.map_or(default_floor_ns, |floor| floor.as_nanos() as f64);
+    let floor_ns = floor.map_or(0.0, |floor| floor.as_nanos() as f64);
     let default_tolerance = if is_tail { DEFAULT_TAIL_TOLERANCE } else { DEFAULT_TOLERANCE };
     let ns_per_unit = ns_per_unit(&metric.unit).filter(|_| !metric.higher_is_better);
     MetricRule {

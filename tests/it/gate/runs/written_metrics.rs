@@ -96,6 +96,14 @@ fn named_tolerances_hold_in_any_order() {
 }
 
 #[test]
+fn written_nanoseconds_have_no_floor() {
+    let side = |value: u32| format!("metric lookup ns lower\\nlookup {value}\\n");
+    let sides = ScriptPair::from_lines(&side(20), &side(24));
+    let gate = sides.gate(&["--metric", "lookup"]).exits(1);
+    assert_eq!(format!("{:.3}", runs(&gate).metrics[0].judged.tolerated_ratio), "1.050");
+}
+
+#[test]
 fn floors_have_the_unit_of_times() {
     for (unit, base) in [("ns", 1e5), ("us", 1e2), ("\u{b5}s", 1e2), ("ms", 0.1), ("s", 1e-4)] {
         let side = |value: f64| format!("metric lat {unit} lower\\nlat {value}\\n");
