@@ -118,13 +118,16 @@ fn handle_interrupt() {
     }
 }
 
-/// Makes all threads normal if the process runs on: a real-time thread that never waits can keep the
+/// Makes all threads normal while the process runs on: a real-time thread that never waits can keep the
 /// measurement from noticing the interrupt.
 fn end_real_time_later() {
     let end = || {
-        #[allow(clippy::disallowed_methods, reason = "nothing reports that a thread is starved")]
-        std::thread::sleep(REACTION_TIMEOUT);
-        os::end_real_time();
+        // A thread that waited for a program becomes a real-time one again.
+        loop {
+            #[allow(clippy::disallowed_methods, reason = "nothing reports a starved thread")]
+            std::thread::sleep(REACTION_TIMEOUT);
+            os::end_real_time();
+        }
     };
     // Without the thread, a second interrupt ends the process.
     let _ = std::thread::Builder::new().spawn(end);

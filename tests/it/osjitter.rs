@@ -131,7 +131,7 @@ impl Osjitter {
 
     /// Has another program run the command line, which is added to its arguments.
     #[cfg(unix)]
-    fn started_by(mut self, mut launcher: Command) -> Self {
+    pub fn started_by(mut self, mut launcher: Command) -> Self {
         launcher.arg(self.command.get_program()).args(self.command.get_args());
         for (name, value) in self.command.get_envs() {
             match value {

@@ -2,21 +2,27 @@
 #![cfg(target_os = "linux")]
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::osjitter::{Osjitter, Ran, Running};
+use crate::osjitter::{Osjitter, Running};
 use crate::process_control::{eventually, poll_until, processes_with_variable, stat_fields};
-use crate::test_programs::gated_loop;
+use crate::test_programs::{gated_loop, has_program, write_executable};
 
 /// Time within which a command ends even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Returns the last CPU on which threads of the lowest real-time priority may run; `None` if there
-/// is none, without the privilege.
-fn real_time_cpu() -> Option<String> {
+/// The tests of this file take turns: each can take a whole CPU.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Waits for the turn of a test. Returns the last CPU on which threads of the lowest real-time
+/// priority may run; `None` if there is none, without the privilege.
+fn real_time_cpu() -> Option<(MutexGuard<'static, ()>, String)> {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let cpus = rustix::thread::sched_getaffinity(None).expect("the affinity of this thread");
     let last = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|&cpu| cpus.is_set(cpu))?.to_string();
     let ran = run_real_time(&last, &["--subject", "spin", "--period", "1ms", "--ticks", "1"]).run();
@@ -26,7 +32,7 @@ fn real_time_cpu() -> Option<String> {
         return None;
     }
     ran.exits(0);
-    Some(last)
+    Some((turn, last))
 }
 
 fn run_real_time(cpu: &str, args: &[&str]) -> Osjitter {
@@ -50,7 +56,7 @@ fn wait_for_real_time_threads(running: &Running, count: usize) {
 
 #[test]
 fn starved_measurement_can_be_interrupted() {
-    let Some(cpu) = real_time_cpu() else { return };
+    let Some((_turn, cpu)) = real_time_cpu() else { return };
     let busy: [&[&str]; 2] = [
         &["--subject", "tokio-busy-interval"],
         &["--subject", "tokio-interval", "--load", "tasks:1x50us"],
@@ -65,25 +71,47 @@ fn starved_measurement_can_be_interrupted() {
     }
 }
 
+/// Writes a program that creates a file and spins as soon as it is a real-time one, and otherwise
+/// writes its ticks: it is checked before the class is set.
+fn spinning_program(home: &Path) -> PathBuf {
+    let program = home.join("program");
+    let started = home.join("started");
+    let text = format!(
+        r#"#!/bin/sh
+if [ "$(cut -d' ' -f41 /proc/$$/stat)" = 1 ]; then : >'{}'; while :; do :; done; fi
+{{ echo "osjitter.series/1 period_ns=$OSJITTER_PERIOD_NS"; yes 20000 | head -n "$OSJITTER_TICKS"; }} >"$OSJITTER_OUT"
+"#,
+        started.display()
+    );
+    write_executable(&program, text);
+    program
+}
+
+/// Runs the program in rounds that have a time limit of about ten seconds.
+fn run_spinning(cpu: &str, program: &Path) -> Osjitter {
+    let run = ["--period", "1ms", "--ticks", "10", "--max-start-time", "60s"];
+    run_real_time(cpu, &run).args(["--"]).args([program])
+}
+
 #[test]
 fn program_without_waits_is_ended() {
-    let Some(cpu) = real_time_cpu() else { return };
-    let spinning = "sh -c 'while :; do :; done'";
-    let run = ["--subject", "spin", "--command", spinning, "--period", "1ms", "--ticks", "10"];
-    let ran = run_real_time(&cpu, &run).start().ends_within(LIMIT).exits(2);
+    let Some((_turn, cpu)) = real_time_cpu() else { return };
+    let home = tempfile::tempdir().unwrap();
+    let program = spinning_program(home.path());
+    let ran = run_spinning(&cpu, &program).start().ends_within(LIMIT);
+    assert!(home.path().join("started").exists());
+    assert_ne!(ran.code, 0);
     assert!(ran.stderr.contains("was still running"), "{}", ran.stderr);
 }
 
 #[test]
 fn killed_run_ends_program_without_waits() {
     const MARK: &str = "HOME_OF_SPINNING_PROGRAM";
-    let Some(cpu) = real_time_cpu() else { return };
+    let Some((_turn, cpu)) = real_time_cpu() else { return };
     let home = tempfile::tempdir().unwrap();
-    let started = home.path().join("started");
-    let program = format!("sh -c ': > {}; while :; do :; done'", started.display());
-    let run = ["--command", &program, "--period", "1s", "--ticks", "1000"];
-    let running = run_real_time(&cpu, &run).env(MARK, home.path()).start();
-    assert!(eventually(|| started.exists()));
+    let program = spinning_program(home.path());
+    let running = run_spinning(&cpu, &program).env(MARK, home.path()).start();
+    assert!(eventually(|| home.path().join("started").exists()));
     running.kill();
     let processes = || processes_with_variable(MARK, home.path());
     assert!(eventually(|| processes().is_empty()), "{:?}", processes());
@@ -91,16 +119,48 @@ fn killed_run_ends_program_without_waits() {
 
 #[test]
 fn programs_keep_class_and_cpu() {
-    let Some(cpu) = real_time_cpu() else { return };
+    let Some((_turn, cpu)) = real_time_cpu() else { return };
     let program = gated_loop();
-    let measure = || -> Ran {
-        let run = ["--period", "1ms", "--ticks", "300", "--subject", "spin", "--command"];
-        run_real_time(&cpu, &[&run[..], &[program.to_str().unwrap()]].concat()).run().exits(0)
-    };
+    let run = ["--period", "1ms", "--ticks", "300", "--max-start-time", "60s"];
+    let measure = || run_real_time(&cpu, &run).args(["--"]).args([&program]).run();
     // On a busy machine, the settings may not be read before the program ends.
-    let settings = (0..20).find_map(|_| measure().report().subjects.pop()?.settings);
+    let settings = (0..20).find_map(|_| {
+        let ran = measure();
+        let mut subjects = if ran.code == 0 { ran.report().subjects } else { Vec::new() };
+        subjects.retain(|subject| subject.name.contains("gated-loop"));
+        subjects.pop()?.settings
+    });
     for thread in settings.expect("settings").threads {
         assert_eq!(thread.sched.as_deref(), Some("fifo:1"));
         assert_eq!(thread.affinity, Some(vec![cpu.parse().unwrap()]));
     }
+}
+
+/// The program gets the mask of osjitter at its start, whatever class osjitter had then.
+#[test]
+fn programs_block_no_signals() {
+    let Some((_turn, cpu)) = real_time_cpu() else { return };
+    let home = tempfile::tempdir().unwrap();
+    let (program, masks) = (home.path().join("program"), home.path().join("masks"));
+    let text = format!(
+        r#"#!/bin/sh
+while read -r name mask _; do [ "$name" != SigBlk: ] || echo "$mask"; done <"/proc/$$/status" >>'{}'
+{{ echo "osjitter.series/1 period_ns=$OSJITTER_PERIOD_NS"; yes 20000 | head -n "$OSJITTER_TICKS"; }} >"$OSJITTER_OUT"
+"#,
+        masks.display()
+    );
+    write_executable(&program, text);
+    let options = ["--period", "1ms", "--ticks", "10", "--max-start-time", "60s"];
+    let run = |class: &str| {
+        let run = Osjitter::new(["run", "--subject", "spin", "--sched", class, "--cpu", &cpu]);
+        run.args(options).out("").args(["--"]).args([&program])
+    };
+    run("fifo:1").run();
+    let mut chrt = Command::new("chrt");
+    chrt.args(["-f", "1"]);
+    if has_program("chrt", "--version") {
+        run("other").started_by(chrt).run();
+    }
+    let masks = std::fs::read_to_string(&masks).unwrap();
+    assert!(masks.lines().all(|line| line == "0000000000000000"), "{masks}");
 }

@@ -208,12 +208,12 @@ fn active_runs() -> MutexGuard<'static, Vec<Arc<Run>>> {
 
 /// A program that has just been started.
 struct StartedRun {
-    /// A real-time thread stays normal until the program has ended or is known to wait. Drop it last.
-    aside: Option<os::SteppedAside>,
     run: RunGuard,
     stderr: Option<ChildStderr>,
     /// Time just before the start.
     started: Instant,
+    /// A real-time thread stays normal until the program has ended or waits. It is dropped last.
+    aside: Option<os::SteppedAside>,
 }
 
 /// Starts the command that `prepare` creates from the path of the directory.
@@ -486,7 +486,11 @@ pub fn run_tool(command: &mut Command, stderr: ToolStderr) -> io::Result<Output>
 fn spawn_watcher<T: Send + 'static>(
     run: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    let started = std::thread::Builder::new().spawn(run);
+    let run_normal = || {
+        let _aside = os::SteppedAside::begin();
+        run()
+    };
+    let started = std::thread::Builder::new().spawn(run_normal);
     started.map_err(|error| io::Error::new(error.kind(), NoWatcher(error)))
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use cli::units::to_ns;
 use rustix::io::Errno;
 use rustix::mm::MlockAllFlags;
+use rustix::process::Pid;
 use rustix::thread::CpuSet;
 use rustix::time::{ClockId, DynamicClockId, Timespec};
 
@@ -163,15 +164,20 @@ pub fn affinity() -> Option<Vec<usize>> {
 
 /// Binds the calling thread, and the threads that it starts later, to some CPUs.
 pub fn bind(cpus: &[usize]) -> io::Result<()> {
+    let _ = real_time::unbound_cpus();
+    bind_thread(None, cpus)
+}
+
+/// Binds a thread, or the calling one, to some CPUs.
+pub fn bind_thread(thread: Option<Pid>, cpus: &[usize]) -> io::Result<()> {
     if cpus.iter().any(|&cpu| cpu >= CpuSet::MAX_CPU) {
         return Err(Errno::INVAL.into());
     }
-    let _ = real_time::unbound_cpus();
     let mut set = CpuSet::new();
     for &cpu in cpus {
         set.set(cpu);
     }
-    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+    Ok(rustix::thread::sched_setaffinity(thread, &set)?)
 }
 
 /// Returns the timer slack of the calling thread.
@@ -189,9 +195,7 @@ pub fn set_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
 
 /// Returns the scheduling class of the calling thread.
 pub fn sched() -> Option<String> {
-    // SAFETY: the call takes no pointer; thread 0 is the calling one.
-    let policy = unsafe { libc::sched_getscheduler(0) };
-    let name = match policy & !libc::SCHED_RESET_ON_FORK {
+    let name = match policy(None)? & !libc::SCHED_RESET_ON_FORK {
         libc::SCHED_OTHER => "other",
         libc::SCHED_FIFO => "fifo",
         libc::SCHED_RR => "rr",
@@ -210,12 +214,25 @@ pub fn set_sched(sched: Sched) -> io::Result<()> {
         Sched::Fifo(priority) => (libc::SCHED_FIFO, priority),
         Sched::RoundRobin(priority) => (libc::SCHED_RR, priority),
     };
-    let mut parameter = MaybeUninit::<libc::sched_param>::zeroed();
-    // SAFETY: all-zero is a valid `sched_param`.
-    let parameter = unsafe { parameter.assume_init_mut() };
-    parameter.sched_priority = libc::c_int::from(priority);
+    set_policy(None, policy, priority)
+}
+
+/// Returns the policy of a thread, or of the calling one, with its flag for children. The functions
+/// of musl for policies return errors.
+pub(super) fn policy(thread: Option<Pid>) -> Option<libc::c_int> {
+    // SAFETY: the call takes no pointer; thread 0 is the calling one.
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, Pid::as_raw(thread)) };
+    libc::c_int::try_from(policy).ok().filter(|policy| *policy >= 0)
+}
+
+/// Sets the policy of a thread, or of the calling one. It keeps its nice value.
+pub(super) fn set_policy(thread: Option<Pid>, policy: libc::c_int, priority: u8) -> io::Result<()> {
+    // The `sched_param` of the kernel, which musl extends.
+    let parameter = libc::c_int::from(priority);
+    let (number, thread) = (libc::SYS_sched_setscheduler, Pid::as_raw(thread));
     // SAFETY: the parameter is ours and only read; thread 0 is the calling one.
-    check(unsafe { libc::sched_setscheduler(0, policy, parameter) })
+    let result = unsafe { libc::syscall(number, thread, policy, &raw const parameter) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Requirements of [`set_sched`], for the message if it fails.

@@ -286,6 +286,7 @@ impl ProgramSession {
 impl Drop for ProgramSession {
     /// Closes standard input, so that the program exits by itself. The run ends it otherwise.
     fn drop(&mut self) {
+        let _aside = os::SteppedAside::begin();
         self.requests = None;
         let _ = self.exited.recv_timeout(EXIT_TIMEOUT);
     }
