@@ -67,7 +67,10 @@ pub fn run(args: &GateArgs) -> exit::Result<ExitStatus> {
     needless_flags::check(args)?;
     for flag in ["--limit", "--baseline"] {
         if let Some(by) = settings::excluding_flag(flag) {
-            terminal::note(false, &format!("gate: {by} does not judge {flag} of osjitter.toml"));
+            terminal::note(
+                false,
+                &format!("gate: {by} does not judge {flag} of the settings file"),
+            );
         }
     }
 

@@ -32,7 +32,7 @@ use engine::measure::program::{CheckedPrograms, DEFAULT_START_TIMEOUT, StartupCo
 use engine::measure::record::{self, Conditions, RecordedRound};
 use engine::measure::round::{MeasuredRound, RoundResult};
 use engine::measure::round_settings::RoundSettings;
-use engine::scenario::{Plan, Scenario};
+use engine::scenario::{Plan, Runtime, Scenario};
 use files::file::File as _;
 use files::fitness::Verdict;
 use files::report::{Report, Status};
@@ -222,13 +222,14 @@ fn read_plan(args: &RunArgs) -> exit::Result<(Plan, RunLength)> {
 }
 
 /// Returns an error if a flag is for subjects with a runtime, and the plan has none. Those of a project
-/// are defaults, for which not every run has a use.
+/// are defaults, for which not every run has a use. The usual values change nothing.
 fn check_runtime_flags(keys: &ScenarioKeys, plan: &Plan) -> exit::Result<()> {
     if plan.scenarios.iter().any(|scenario| scenario.runtime.is_some()) {
         return Ok(());
     }
-    let flags =
-        [("--runtime", !keys.runtime.is_empty()), ("--instances", keys.instances.is_some())];
+    let has_other_runtime = keys.runtime.iter().any(|runtime| *runtime != Runtime::CurrentThread);
+    let has_several_instances = keys.instances.is_some_and(|instances| instances > 1);
+    let flags = [("--runtime", has_other_runtime), ("--instances", has_several_instances)];
     match flags.into_iter().find(|(flag, is_given)| *is_given && !is_from_file(flag)) {
         Some((flag, _)) => Err(usage!("{flag} is for tokio subjects, and this run has none")),
         None => Ok(()),

@@ -132,7 +132,7 @@ fn screens_name_unjudged_limits() {
     let project = Project::new("[gate]\nlimit = [\"p99=1us\"]\n");
     let sides = "--base-cmd no-such-file --candidate-cmd no-such-file --quiet";
     let says = |flags: &str| project.run(&format!("gate {sides} {flags}")).exits(2).stderr;
-    let unjudged = "gate: --screen does not judge --limit of osjitter.toml";
+    let unjudged = "gate: --screen does not judge --limit of the settings file";
     assert!(says("--screen").contains(unjudged), "{}", says("--screen"));
     assert!(!says("").contains(unjudged));
 }

@@ -1,6 +1,6 @@
 //! The sections of a verdict: the answer to each of its questions.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cli::amount::format_amount;
@@ -39,12 +39,14 @@ impl From<Verdict> for RenderedVerdict {
 /// Numbers the test cases of the same name, from the second one: two questions can be about the same
 /// number of a subject, and a tool that reads JUnit or SARIF keeps one result per name.
 fn number_repeated_cases(sections: &mut [Section]) {
-    let mut counts = BTreeMap::new();
+    let mut names = BTreeSet::new();
     for row in sections.iter_mut().flat_map(|section| &mut section.rows) {
-        let count = counts.entry((row.class.clone(), row.case.clone())).or_insert(0_u64);
-        *count += 1;
-        if *count > 1 {
-            row.case += &format!(" ({count})");
+        let first = row.case.clone();
+        for number in 2.. {
+            if names.insert((row.class.clone(), row.case.clone())) {
+                break;
+            }
+            row.case = format!("{first} ({number})");
         }
     }
 }

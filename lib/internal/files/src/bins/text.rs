@@ -317,7 +317,7 @@ fn read(
     kind: Cells,
     add: impl Fn(&mut Intervals, Key, &Row<'_>) -> Result<(), BinsFlaw>,
 ) -> Result<Vec<Interval>, BinsError> {
-    let input = BoundedRows { input, row_bytes: 0, is_quoted: false };
+    let input = BoundedRows { input, row_bytes: 0, is_quoted: false, is_at_line_break: false };
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(input);
     let mut record = csv::StringRecord::new();
     let has_heading = reader.read_record(&mut record).map_err(csv_error)?;
@@ -334,7 +334,7 @@ fn read(
         }
         heading.check(kind)?;
         if !has_row {
-            let is_open = last_line.is_some() && reader.get_ref().row_bytes > 0;
+            let is_open = last_line.is_some() && !reader.get_ref().is_at_line_break;
             return match is_open {
                 true => Err(BinsError { line: last_line, flaw: BinsFlaw::OpenLine }),
                 false => Ok(intervals.into_values().collect()),
@@ -370,11 +370,16 @@ struct BoundedRows<R> {
     row_bytes: usize,
     /// Whether a quote is open, in which a line break does not end the row.
     is_quoted: bool,
+    /// Whether the last byte so far ends a line.
+    is_at_line_break: bool,
 }
 
 impl<R: io::Read> io::Read for BoundedRows<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.input.read(buffer)?;
+        if let Some(last) = buffer[..length].last() {
+            self.is_at_line_break = b"\r\n".contains(last);
+        }
         for &byte in &buffer[..length] {
             self.row_bytes += 1;
             self.is_quoted ^= byte == b'"';
