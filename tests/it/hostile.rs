@@ -75,7 +75,11 @@ fn round_json(lateness: &str) -> String {
 }
 
 /// Returns well-formed reports that fail the checks, each with the expected error.
-pub fn contradictions() -> [(String, &'static str); 6] {
+pub fn contradictions() -> [(String, &'static str); 9] {
+    let without_samples = |lateness_ns: [i64; 9]| {
+        let stored = serde_json::to_string(&files::histogram::pack(lateness_ns)).unwrap();
+        report_json("").replace("\"histogram\":null", &format!("\"histogram\":{stored}"))
+    };
     let round = round_json("[1,2,3,4,5,6,7,8,9]");
     let whole = report_json(&round);
     let subject = whole.split_once("\"subjects\":[").unwrap().1.strip_suffix("]}").unwrap();
@@ -91,6 +95,12 @@ pub fn contradictions() -> [(String, &'static str); 6] {
             report_json(&format!("{round},{round}")),
             "subjects[0].rounds: they hold 18 ticks, and 9 came",
         ),
+        (report_json(&round_json("[1,2,3]")), "subjects[0].rounds: they hold 3 ticks, and 9 came"),
+        (
+            without_samples([1, 2, 3, 4, 5, 6, 7, 8, 2_000_000]),
+            "subjects[0].summary.missed: fewer than the 1 of its rounds and its histogram",
+        ),
+        (without_samples([7; 9]), "subjects[0].summary.lateness_ns.max: 0, and its rounds"),
         (
             report_json(&round_json("[1,2,3,4,5,6,7,8,1000000]")),
             "subjects[0].summary.missed: 0, and 1 came a period late and 0 were skipped",
@@ -187,7 +197,8 @@ fn excessive_memory_demands_are_rejected() {
     let stored = format!(
         "\"histogram\":{{\"count\":9,\"encoding\":\"hdr-v2-base64\",\"data\":\"{forged}\"}}"
     );
-    let text = report_json(&round_json("[1]")).replace("\"histogram\":null", &stored);
+    let nine = round_json("[1,1,1,1,1,1,1,1,1]");
+    let text = report_json(&nine).replace("\"histogram\":null", &stored);
     assert_rejected(
         &write_file(home.path(), "forged.json", text),
         &["subjects[0].histogram: histogram data ends early"],
@@ -394,14 +405,15 @@ fn sums_beyond_u64_are_handled() {
                 (1_u64 << 53) - 9
             ),
         );
-        let round = round_json("[0]")
+        let round = round_json("[0,0,0,0,0,0,0,0,0]")
             .replace("\"summary\":null", &format!("\"summary\":{most}"))
             .replace("\"phase_ns\":0", &format!("\"phase_ns\":{phase}"));
-        let rounds: Vec<String> = (0..2_050).map(|_| round.clone()).collect();
+        let numbered = |n: u64| round.replace("\"index\":0", &format!("\"index\":{n}"));
+        let rounds: Vec<String> = (0..2_050).map(numbered).collect();
         let report =
             report_json(&rounds.join(",")).replace("\"cpus_online\":null", "\"cpus_online\":2");
         let report =
-            report.replace("\"ticks\":9,\"delivered\":9", "\"ticks\":2050,\"delivered\":2050");
+            report.replace("\"ticks\":9,\"delivered\":9", "\"ticks\":18450,\"delivered\":18450");
         // The longest run with the shortest period.
         report.replace("\"period_ns\":1000000", "\"period_ns\":1")
     };

@@ -37,6 +37,7 @@ impl File for Report {
             check_subject(&at, subject)?;
             if self.is_own() {
                 check_misses(&at, subject)?;
+                check_without_samples(&at, subject)?;
             }
         }
         check_cpu_comparisons(&self.cpu_comparisons)?;
@@ -101,11 +102,11 @@ fn check_subject(at: &str, subject: &Subject) -> CheckResult {
     check_planned_ticks(at, subject)?;
     if let Some(summary) = &subject.summary {
         check_summary(&format!("{at}.summary"), summary, subject.period_ns)?;
-        // The rounds contain fewer ticks if samples were not kept.
+        // The rounds contain no ticks if samples were not kept, and otherwise all.
         let kept: usize = subject.rounds.iter().map(|round| round.lateness_ns.len()).sum();
         let came = summary.came();
         check_consistent(
-            kept as u64 <= came,
+            kept == 0 || kept as u64 == came,
             format_args!("{at}.rounds"),
             format_args!("they hold {kept} ticks, and {came} came"),
         )?;
@@ -119,19 +120,22 @@ fn check_subject(at: &str, subject: &Subject) -> CheckResult {
     Ok(())
 }
 
-/// Checks that no round has more recorded than planned ticks. In a stopped round, each instance has
-/// planned another number of ticks, of which only the sum is stored.
+/// Checks that each round has as many recorded ticks as came, if samples were kept. In a stopped round,
+/// each instance has planned another number of ticks, of which only the sum is stored.
 fn check_planned_ticks(at: &str, subject: &Subject) -> CheckResult {
     let mut first = 0;
+    let has_samples = subject.has_samples();
     // The entry of the first instance contains the summary of the whole round.
     for entries in subject.rounds.chunk_by(|a, b| a.index == b.index) {
         let recorded: u64 = entries.iter().map(|entry| entry.lateness_ns.len() as u64).sum();
-        let planned = entries[0].summary.as_ref().map_or(recorded, |summary| summary.ticks);
-        check_consistent(
-            planned >= recorded,
-            format_args!("{at}.rounds[{first}].summary.ticks"),
-            format_args!("{planned} asked for, and {recorded} came"),
-        )?;
+        if let Some(summary) = entries[0].summary.as_ref().filter(|_| has_samples) {
+            let came = summary.came();
+            check_consistent(
+                recorded == came,
+                format_args!("{at}.rounds[{first}]"),
+                format_args!("it holds {recorded} ticks, and {came} came"),
+            )?;
+        }
         first += entries.len();
     }
     Ok(())
@@ -185,6 +189,42 @@ fn check_misses(at: &str, subject: &Subject) -> CheckResult {
         first += entries.len();
     }
     check(at, &subject.summary, total)
+}
+
+/// Checks the misses and the largest value of a subject without samples against its histogram and its
+/// rounds.
+fn check_without_samples(at: &str, subject: &Subject) -> CheckResult {
+    let (Some(summary), false) = (&subject.summary, subject.has_samples()) else { return Ok(()) };
+    let rounds = || subject.rounds.iter().filter_map(|round| round.summary.as_ref());
+    let missed_in_rounds: u64 = rounds().filter_map(|round| round.missed).sum();
+    let max_in_rounds = rounds().map(|round| round.lateness_ns.max).max();
+    let stored = subject.histogram.as_ref().filter(|stored| stored.overflow.is_none());
+    let read = stored.and_then(|stored| histogram::unpack(stored).ok());
+    let is_late = |ns: u64| subject.period_ns > 0 && ns >= subject.period_ns;
+    let late_in_histogram: u64 = read.iter().fold(0, |late, read| {
+        let steps = read.iter_recorded();
+        let late_steps =
+            steps.filter(|step| is_late(read.lowest_equivalent(step.value_iterated_to())));
+        late + late_steps.map(|step| step.count_at_value()).sum::<u64>()
+    });
+    let max_in_histogram = read
+        .filter(|read| !read.is_empty())
+        .map(|read| i64::try_from(read.lowest_equivalent(read.max())).unwrap_or(i64::MAX));
+    let proven = missed_in_rounds.max(late_in_histogram);
+    check_consistent(
+        summary.missed.is_none_or(|missed| missed >= proven),
+        format_args!("{at}.summary.missed"),
+        format_args!("fewer than the {proven} of its rounds and its histogram"),
+    )?;
+    let max_ns = summary.lateness_ns.max;
+    for found in max_in_rounds.into_iter().chain(max_in_histogram) {
+        check_consistent(
+            max_ns >= found,
+            format_args!("{at}.summary.lateness_ns.max"),
+            format_args!("{max_ns}, and its rounds and its histogram reach {found}"),
+        )?;
+    }
+    Ok(())
 }
 
 /// Checks a round, and returns the time from its start to the deadline after its last tick.
