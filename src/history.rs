@@ -183,6 +183,9 @@ const HEADING: [&str; 8] =
 /// kind.
 const EXPENDABLE: [&str; 5] = ["ticks", "subjects", "started", "period", "machine"];
 
+/// Maximum number of unreadable files that are named.
+const MAX_NAMED: usize = 10;
+
 /// Lists the runs.
 pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
     let is_absent = |error: io::Error| error.kind() == ErrorKind::NotFound;
@@ -209,9 +212,14 @@ pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
         _ => terminal_renderer::render(&document(&args.directory, &runs), terminal::columns()),
     };
     file_io::write_output(to_printable(&text), None)?;
-    if found.unreadable > 0 {
-        let skipped = pluralize(found.unreadable as u64, "path");
-        terminal::note(false, &format!("skipped {skipped}: not readable as osjitter.report/1"));
+    let (named, others) = found.unreadable.split_at(found.unreadable.len().min(MAX_NAMED));
+    for file in named {
+        let file = file.display();
+        terminal::note(false, &format!("skipped {file}: not readable as osjitter.report/1"));
+    }
+    if !others.is_empty() {
+        let others = pluralize(others.len() as u64, "other file");
+        terminal::note(false, &format!("skipped {others}"));
     }
     Ok(ExitStatus::Done)
 }

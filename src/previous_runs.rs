@@ -161,8 +161,8 @@ fn read_text_if_readable(file: &Path) -> exit::Result<Option<String>> {
 struct ReportFiles {
     /// Paths, newest first.
     files: Vec<PathBuf>,
-    /// The number of paths that cannot be examined, or are not files.
-    unreadable: usize,
+    /// The paths that cannot be examined, or are not files.
+    unreadable: Vec<PathBuf>,
 }
 
 impl ReportFiles {
@@ -181,7 +181,7 @@ impl ReportFiles {
         paths.sort_by_cached_key(|path| (path.is_symlink(), path.clone()));
         let mut seen: HashSet<FileIdentity> = HashSet::new();
         let mut dated: Vec<(SystemTime, PathBuf)> = Vec::new();
-        let mut unreadable = 0;
+        let mut unreadable = Vec::new();
         for file in paths.into_iter().map(|path| path.join("report.json")) {
             let is_new = file_io::identity(&file).map(|identity| seen.insert(identity));
             match is_new.and_then(|is_new| Ok((is_new, std::fs::metadata(&file)?))) {
@@ -190,11 +190,16 @@ impl ReportFiles {
                 Ok((true, metadata)) if metadata.is_file() => {
                     dated.push((metadata.modified().map_err(failed)?, file));
                 }
-                Ok((true, _)) => unreadable += 1,
+                Ok((true, _)) => unreadable.push(file),
                 // Other files and directories are no runs.
-                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                    // A link to nowhere is not absent.
+                    if file.is_symlink() {
+                        unreadable.push(file);
+                    }
+                }
                 Err(e) if exit::is_out_of_resources(&e) => return Err(failed(e)),
-                Err(_) => unreadable += 1,
+                Err(_) => unreadable.push(file),
             }
         }
         dated.sort_by(|a, b| b.cmp(a));
@@ -206,8 +211,8 @@ impl ReportFiles {
 pub struct RunList {
     /// The report file and the header of each run, newest first.
     pub runs: Vec<(PathBuf, RunHeader)>,
-    /// The number of files that cannot be read, or are not reports of this version.
-    pub unreadable: usize,
+    /// The files that cannot be read, or are not reports of this version.
+    pub unreadable: Vec<PathBuf>,
 }
 
 /// Reads the headers of the runs in `directory`.
@@ -220,7 +225,7 @@ pub fn read_runs(directory: &Path) -> exit::Result<RunList> {
     for file in files {
         match RunHeader::read(&file)? {
             Some(header) => runs.push((file, header)),
-            None => unreadable += 1,
+            None => unreadable.push(file),
         }
     }
     Ok(RunList { runs, unreadable })
@@ -376,12 +381,15 @@ mod tests {
             std::fs::write(path(file), "{}").unwrap();
         }
         let find = || ReportFiles::find(home.path()).unwrap();
-        assert_eq!((find().files, find().unreadable), (vec![path("run/report.json")], 1));
+        assert_eq!((find().files, find().unreadable.len()), (vec![path("run/report.json")], 1));
         #[cfg(unix)]
         {
             // The system does not examine what a loop of links leads to.
             std::os::unix::fs::symlink("loop", path("loop")).unwrap();
-            assert_eq!((find().files.len(), find().unreadable), (1, 2));
+            assert_eq!((find().files.len(), find().unreadable.len()), (1, 2));
+            std::fs::create_dir(path("cut")).unwrap();
+            std::os::unix::fs::symlink("nowhere", path("cut/report.json")).unwrap();
+            assert_eq!((find().files.len(), find().unreadable.len()), (1, 3));
         }
         assert!(ReportFiles::find(&path("absent")).is_err_and(|error| error.code() == 2));
     }

@@ -66,7 +66,7 @@ pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     let mut files: Vec<(&str, &str)> = Vec::new();
     files.extend(picture.as_ref().map(|p| (p.name.as_str(), p.svg.as_str())));
     files.push((RESULT, json.as_str()));
-    out.set_partial(found.partial);
+    out.set_partial(found.partial || found.tickers.iter().all(|t| t.failure.is_some()));
     let saved = out.write_all(&files);
     let text = match args.format {
         Format::Json => json.into_bytes(),

@@ -34,6 +34,7 @@ use files::subjects::{DefaultSelection, SPINNING_CONTROL, defaults_of};
 use crate::find::args::FindArgs;
 use crate::find::goals::{promised_goals, validate_goals};
 use crate::find::text;
+use crate::needless_runtime;
 
 /// The rounds of a measurement, twice as many as a confidence interval needs.
 const ROUNDS: u64 = 20;
@@ -523,6 +524,8 @@ fn select_tickers(args: &FindArgs) -> exit::Result<Vec<SearchedTicker>> {
     let mut scenarios = scenario_args.scenarios()?;
     // Tasks can only run alongside tickers that have a runtime.
     scenarios.retain(|scenario| scenario.load == args.load);
+    let has_runtime = scenarios.iter().any(|scenario| scenario.runtime.is_some());
+    needless_runtime::check(&args.runtime, has_runtime)?;
     Ok(scenarios.iter().filter_map(|s| Some((s.subject.as_builtin()?, s.runtime))).collect())
 }
 

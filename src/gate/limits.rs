@@ -208,7 +208,7 @@ impl Limits {
                 }
                 let report = measure(plan, gate)?;
                 gate.record_fitness(report.fitness.clone());
-                gate.out.set_partial(report.partial);
+                gate.out.set_partial(report.partial || report.subjects[0].summary.is_none());
                 gate.out.write("report.json", &report.to_json())?;
                 copy_warnings(&report, &report.subjects[0], gate);
                 self.check_subject(&report.subjects[0], gate);

@@ -116,7 +116,7 @@ pub fn run(args: &GateArgs) -> exit::Result<ExitStatus> {
     let (verdict, out) = gate.conclude();
 
     // Write the verdict, and print it even if its file could not be written.
-    out.set_partial(verdict.partial && verdict.failure.is_none());
+    out.set_partial(verdict.partial);
     let written = out.write("verdict.json", &verdict.to_json());
     let rendered = RenderedVerdict::from(verdict);
     let mut text = make("a verdict", &FORMATS, args.format, &rendered)?.into_bytes();

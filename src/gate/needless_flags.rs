@@ -1,8 +1,10 @@
 //! Flags of a gate that none of its questions uses.
 
 use cli::exit::{self, usage};
+use engine::scenario::parse_subject;
 
 use crate::gate::args::GateArgs;
+use crate::needless_runtime;
 use crate::settings::is_from_file;
 
 /// The part of a gate for which a flag is.
@@ -54,6 +56,16 @@ pub fn check(args: &GateArgs) -> exit::Result<()> {
     };
     match flags.into_iter().find(is_needless) {
         Some((flag, _, purpose)) => Err(usage!("{flag} is for {}", purpose.description())),
-        None => Ok(()),
+        None => needless_runtime::check(rounds.runtime.as_slice(), may_need_runtime(args)?),
     }
+}
+
+/// Returns whether a subject may have a runtime: that of a baseline or a report is not an argument.
+fn may_need_runtime(args: &GateArgs) -> exit::Result<bool> {
+    let subject = args.subject.as_deref().filter(|_| args.report.is_none());
+    let subject = subject.map(parse_subject).transpose().map_err(|e| usage!("--subject: {e}"))?;
+    let mut subjects = args.a.iter().chain(&args.b).copied().chain(subject);
+    Ok(args.baseline.is_some()
+        || args.report.is_some()
+        || subjects.any(|subject| subject.runtime_kind.has_runtime()))
 }

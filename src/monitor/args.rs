@@ -76,10 +76,10 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "N", value_parser = units::parse_count, requires = "log", help_heading = "Intervals")]
     pub keep: Option<u64>,
     /// Label of every row, such as rack=r7; repeat for several
-    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label, help_heading = "Intervals")]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label, requires = "log", help_heading = "Intervals")]
     pub label: Vec<(String, String)>,
     /// Name of this machine in the files [default: its hostname]
-    #[arg(long, value_name = "NAME", value_parser = parse_host, help_heading = "Intervals")]
+    #[arg(long, value_name = "NAME", value_parser = parse_host, requires = "log", help_heading = "Intervals")]
     pub host: Option<String>,
     /// Serve Prometheus metrics at /metrics: a port of 127.0.0.1, or an address
     #[arg(long, value_name = "ADDR", value_parser = http::parse_address, help_heading = "Metrics and limits")]

@@ -58,6 +58,7 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     };
 
     // Claim the outputs.
+    let server = args.listen.map(Server::bind).transpose()?;
     let max_intervals = args.keep.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
     let log = match &args.log {
         Some(directory) => {
@@ -66,7 +67,6 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
         }
         None => None,
     };
-    let server = args.listen.map(Server::bind).transpose()?;
     let stop = Arc::default();
     stop_on_interrupt(&stop)?;
 

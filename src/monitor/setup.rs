@@ -13,6 +13,7 @@ use files::subjects::{DefaultSelection, defaults_of};
 use crate::monitor::args::MonitorArgs;
 use crate::monitor::limits::{Limit, MAX_LIMITS};
 use crate::monitor::loop_id::LoopId;
+use crate::needless_runtime;
 
 const DEFAULT_PERIOD: Duration = Duration::from_millis(10);
 const MAX_PROBES: usize = 32;
@@ -69,7 +70,8 @@ pub fn select_probes(args: &MonitorArgs) -> exit::Result<Vec<Scenario>> {
         ..ScenarioArgs::default()
     };
     let scenarios = scenarios.scenarios()?;
-
+    let has_runtime = scenarios.iter().any(|scenario| scenario.runtime.is_some());
+    needless_runtime::check(&args.runtime, has_runtime)?;
     if scenarios.len() > MAX_PROBES {
         return Err(usage!("{} probes selected; the maximum is {MAX_PROBES}", scenarios.len()));
     }

@@ -156,12 +156,22 @@ fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
         (Rendering::Bytes(bytes), _) => file_io::write_output(bytes, out)?,
         (Rendering::Pictures(pictures), Some(out)) if !out.is_stdout() => {
             let Destination { path: directory, force } = out;
+            if directory.is_file() {
+                let directory = directory.display();
+                return Err(usage!("{directory} is a file: give a directory for the pictures"));
+            }
+            let is_new = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+            let created: Vec<&Path> = directory.ancestors().take_while(is_new).collect();
             std::fs::create_dir_all(directory).map_err(|e| Error::unwritable(directory, &e))?;
             let mut files = Vec::new();
             for picture in &pictures {
                 files.push((directory.join(&picture.name), picture.svg.clone().into_bytes()));
             }
-            file_io::write_outputs(&files, force)?;
+            if let Err(error) = file_io::write_outputs(&files, force) {
+                // It fails for a directory that is not empty.
+                created.iter().for_each(|path| drop(std::fs::remove_dir(path)));
+                return Err(error);
+            }
             if force {
                 let names: Vec<&str> = pictures.iter().map(|p| p.name.as_str()).collect();
                 remove_previous_pictures(directory, &names)

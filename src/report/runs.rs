@@ -211,16 +211,23 @@ impl Runs {
         Ok(Self { reports, options: options.clone() })
     }
 
-    /// Checks that a format that `osjitter` reads again can state what a source lacks. Otherwise a
-    /// gate would judge the values as if they were complete.
+    /// Checks that a format that `osjitter` or a tracker of benchmarks reads can state what a source
+    /// lacks. Otherwise a gate would judge the values as if they were complete.
     ///
     /// # Errors
     /// Returns an error if a report lacks values of its source or of its plan, unless `force` is
-    /// set.
+    /// set, or if it has none.
     pub fn check_completeness(&self, format: Format, force: bool) -> Result<()> {
-        let is_read_again =
-            matches!(format, Format::Bins | Format::Hgrm | Format::Hlog | Format::CyclictestJson);
-        if force || !is_read_again {
+        use Format::{Bins, Bmf, CyclictestJson, Gab, Hgrm, Hlog};
+        if !matches!(format, Bins | Bmf | CyclictestJson | Gab | Hgrm | Hlog) {
+            return Ok(());
+        }
+        let is_empty =
+            |report: &Report| report.subjects.iter().all(|subject| subject.summary.is_none());
+        if self.reports.iter().any(is_empty) {
+            return Err(usage!("nothing was measured: there is no value for {}", format.name()));
+        }
+        if force {
             return Ok(());
         }
         let Some(missing) = self.reports.iter().flat_map(missing_values).next() else {

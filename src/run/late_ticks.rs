@@ -55,6 +55,8 @@ const COMMAND_INTERVAL: Duration = Duration::from_secs(1);
 /// The time after which a command is killed.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Time for the command of the last late tick after an interrupt that ended the run.
+const INTERRUPTED_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which interrupts are polled while the run waits for a command.
 const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -313,9 +315,12 @@ impl LateCommand {
         let failed = |why: &str| CommandSummary { started: 0, failure: Some(why.to_owned()) };
         // The thread receives late ticks that were sent before, and then the end.
         let mut is_end_sent = false;
+        let start = tach::Instant::now();
         while !self.thread.is_finished() {
             is_end_sent = is_end_sent || self.sender.try_send(None).is_ok();
-            if !was_interrupted && interrupt::has_come() {
+            // The interrupt that ended the run leaves the command some time for its last tick.
+            let limit = if was_interrupted { INTERRUPTED_TIMEOUT } else { Duration::ZERO };
+            if interrupt::has_come() && start.elapsed() >= limit {
                 child::kill_all();
                 return failed("ended by the interrupt");
             }

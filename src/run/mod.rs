@@ -32,7 +32,7 @@ use engine::measure::program::{CheckedPrograms, DEFAULT_START_TIMEOUT, StartupCo
 use engine::measure::record::{self, Conditions, RecordedRound};
 use engine::measure::round::{MeasuredRound, RoundResult};
 use engine::measure::round_settings::RoundSettings;
-use engine::scenario::{Plan, Runtime, Scenario};
+use engine::scenario::{Plan, Scenario};
 use files::file::File as _;
 use files::fitness::Verdict;
 use files::report::{Report, Status};
@@ -47,7 +47,7 @@ use crate::run::round_stream::RoundStream;
 use crate::run::settling::{MIN_ROUNDS, Settling};
 use crate::settings::is_from_file;
 use crate::viewer::Viewer;
-use crate::{previous_runs, table_colors};
+use crate::{needless_runtime, previous_runs, table_colors};
 use render::document::terminal::prose_width;
 use render::formats::Format;
 use render::report::{bars, html, svg, table};
@@ -131,7 +131,9 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     // the reader, if a terminal sends it to both.
     let is_ended_by_reader =
         stream.as_ref().is_some_and(RoundStream::is_closed) && !cli::interrupt::has_come();
-    out.set_partial(report.partial && !was_stopped && !is_ended_by_reader);
+    let is_cut_short = report.partial && !was_stopped && !is_ended_by_reader;
+    let is_empty = report.subjects.iter().all(|subject| subject.summary.is_none());
+    out.set_partial(is_cut_short || is_empty);
     let saved = out.write_all(&files);
 
     // Print the results, even if they could not be saved. A stream loses the rounds of the report,
@@ -224,15 +226,12 @@ fn read_plan(args: &RunArgs) -> exit::Result<(Plan, RunLength)> {
 /// Returns an error if a flag is for subjects with a runtime, and the plan has none. Those of a project
 /// are defaults, for which not every run has a use. The usual values change nothing.
 fn check_runtime_flags(keys: &ScenarioKeys, plan: &Plan) -> exit::Result<()> {
-    if plan.scenarios.iter().any(|scenario| scenario.runtime.is_some()) {
-        return Ok(());
-    }
-    let has_other_runtime = keys.runtime.iter().any(|runtime| *runtime != Runtime::CurrentThread);
+    let has_runtime = plan.scenarios.iter().any(|scenario| scenario.runtime.is_some());
+    needless_runtime::check(&keys.runtime, has_runtime)?;
     let has_several_instances = keys.instances.is_some_and(|instances| instances > 1);
-    let flags = [("--runtime", has_other_runtime), ("--instances", has_several_instances)];
-    match flags.into_iter().find(|(flag, is_given)| *is_given && !is_from_file(flag)) {
-        Some((flag, _)) => Err(usage!("{flag} is for tokio subjects, and this run has none")),
-        None => Ok(()),
+    match has_several_instances && !has_runtime && !is_from_file("--instances") {
+        true => Err(usage!("--instances is for tokio subjects, and there is none")),
+        false => Ok(()),
     }
 }
 

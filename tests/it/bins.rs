@@ -232,6 +232,17 @@ fn part_and_sum_are_refused() {
     let merge = Osjitter::new(["merge"]).args(&parts).out("sum.json").run().exits(0);
     let both = Osjitter::new([Path::new("report"), &parts[0], &merge.path("sum.json")]);
     both.args(["--format", "bins"]).run().refuses("give each run once");
+    // The bins of the sum have the start and the run of the first part, and another length.
+    let home = tempfile::tempdir().unwrap();
+    let bins = [&parts[0], &merge.path("sum.json")].map(|report| {
+        let directory = home.path().join(report.file_stem().unwrap());
+        std::fs::create_dir(&directory).unwrap();
+        let out = directory.join("a.bins.csv");
+        let convert = Osjitter::new([Path::new("report"), report]).args(["--format", "bins"]);
+        convert.args([Path::new("--out"), &out]).run().exits(0);
+        out
+    });
+    assert_rejected(&bins.each_ref().map(PathBuf::as_path), &["give each interval once"]);
 }
 
 /// The end of the last number could be missing.
@@ -289,12 +300,24 @@ fn conversions_refuse_cut_runs() {
     without.subjects[1].rounds.clear();
     assert!(convert(&without, &[]).exits(0).stderr.contains("is left out: it exploded"));
     let mut cut = whole.clone();
-    cut.subjects[1].status = failed;
+    cut.subjects[1].status = failed.clone();
     convert(&cut, &[]).refuses("failed after its first rounds: it exploded. bins cannot state it");
     convert(&cut, &["--force"]).exits(0);
-    let mut interrupted = whole;
+    let mut interrupted = whole.clone();
     interrupted.partial = true;
     convert(&interrupted, &[]).refuses("interrupted: the values");
+    let mut empty = recorded_report();
+    for subject in &mut empty.subjects {
+        (subject.status, subject.summary, subject.histogram) = (failed.clone(), None, None);
+        subject.rounds.clear();
+    }
+    for format in ["bmf", "gab", "bins", "hlog"] {
+        std::fs::write(&file, interrupted.to_json()).unwrap();
+        let convert = || Osjitter::new([Path::new("report"), &file]).args(["--format", format]);
+        convert().run().refuses("interrupted: the values");
+        std::fs::write(&file, empty.to_json()).unwrap();
+        convert().args(["--force"]).run().refuses("nothing was measured");
+    }
 }
 
 #[test]

@@ -50,7 +50,8 @@ fn runs_are_listed_by_kind() {
     std::fs::create_dir(directory.path().join("results/d")).unwrap();
     std::fs::write(directory.path().join("results/d/report.json"), "[]").unwrap();
     let json = history(directory.path(), &["--format", "json"]).exits(0);
-    assert!(json.stderr.contains("skipped 1 path: not readable"), "{}", json.stderr);
+    let skipped = "results/d/report.json: not readable as osjitter.report/1";
+    assert!(json.stderr.contains(skipped), "{}", json.stderr);
     let lines: Vec<Value> = serde_json::from_str(&json.stdout).unwrap();
     let values = |key: &str| -> Vec<Value> { lines.iter().map(|line| line[key].clone()).collect() };
     assert_eq!(values("kind"), [1, 2, 1]);

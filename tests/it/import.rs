@@ -255,6 +255,11 @@ fn every_import_exports_to_every_format() {
             "table", "markdown", "html", "csv", "hlog", "cyclictest-json", "bmf", "gab",
             "openmetrics",
         ] {
+            if format == "hlog" && name == "cyclictest-no-bins.json" {
+                let command = Osjitter::new([Path::new("report"), &file]);
+                command.args(["--format", format]).run().refuses("has no histogram");
+                continue;
+            }
             let text = report_output(&file, &["--format", format]);
             assert_eq!(
                 text,

@@ -35,6 +35,29 @@ fn interrupted_run_keeps_results() {
     assert_eq!(s.ticks, s.delivered + s.coalesced.unwrap() + s.skipped.unwrap());
 }
 
+/// Without file descriptors, the measurement fails, but not the files of the result.
+#[cfg(target_os = "linux")]
+#[test]
+fn failed_measurements_replace_no_others() {
+    let limited = r#"ulimit -n 8; exec "$0" "$@""#;
+    for (command, name, result) in [
+        ("run --subject os-interval --period 1ms --ticks 50", "out", "out/report.json"),
+        ("find --subject os-interval --goal p99=100ms", "out", "out/find.json"),
+        ("gate --a os-interval --b os-interval", "out", "out/verdict.json"),
+        ("gate --limit p99=1s --subject os-interval", "out", "out/verdict.json"),
+        ("calibrate --subject os-interval --max-time 60s", "out.json", "out.json"),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("out")).unwrap();
+        let (out, result) = (home.path().join(name), home.path().join(result));
+        std::fs::write(&result, "earlier").unwrap();
+        let to = [Path::new("--force"), Path::new("--out"), &out];
+        let ran = Osjitter::new(command.split(' ')).args(to).in_shell(limited).run().exits(4);
+        assert_eq!(std::fs::read_to_string(&result).unwrap(), "earlier", "{command}");
+        assert!(ran.stderr.contains("was not replaced"), "{command}: {}", ran.stderr);
+    }
+}
+
 #[test]
 fn interrupted_results_replace_no_others() {
     let script = json!({ "scripted": { "lateness_ns": [150_000] } });

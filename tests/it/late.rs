@@ -229,6 +229,22 @@ mod commands {
         }
     }
 
+    /// The command runs when the interrupt ends the run, and does not end by itself.
+    #[test]
+    fn interrupted_run_ends_hanging_command() {
+        let home = tempfile::tempdir().unwrap();
+        let started = home.path().join("started");
+        let command = format!("sh -c ': > {}; sleep 300'", started.display());
+        let args = ["--late-threshold", "1ns", "--on-late", &command, "--duration", "10m"];
+        let run = run(&args).args(["--subject", "nanosleep", "--period", "1ms"]).out("");
+        let mut running = run.start();
+        running.says("about");
+        assert!(crate::process_control::eventually(|| started.exists()));
+        running.signal(rustix::process::Signal::INT);
+        let ran = running.ends().exits(4);
+        assert!(ran.stderr.contains("--on-late failed: ended by the interrupt"), "{}", ran.stderr);
+    }
+
     #[test]
     fn non_executable_command_is_rejected() {
         let directory = tempfile::tempdir().unwrap();

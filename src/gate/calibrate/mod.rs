@@ -29,6 +29,7 @@ use jitterstat::gate::{Side, Sides};
 use crate::gate::pair_test::{ENDLESS, PairSource, PairTest, build_scenario};
 use crate::gate::pairs::{CollectedPairs, PairCollection, now, same_stall_share};
 use crate::interrupt;
+use crate::needless_runtime;
 use render::formats::{Offer, make};
 
 use args::CalibrateArgs;
@@ -89,8 +90,8 @@ fn calibrate_lateness(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     let collection = PairCollection { stop, quiet, settings, keep_ticks: false, is_enough };
     let pairs = collection.run(&test);
     let calibration = build_calibration(measurement, &test, &pairs, !is_complete);
-    let is_interrupted = calibration.partial && calibration.failure.is_none();
-    write_and_print(&calibration, &text::FORMATS, args, is_interrupted)?;
+    let is_partial = calibration.partial || calibration.failure.is_some();
+    write_and_print(&calibration, &text::FORMATS, args, is_partial)?;
     exit_status(calibration.failure, calibration.partial)
 }
 
@@ -123,7 +124,11 @@ fn exit_status(failure: Option<String>, is_partial: bool) -> exit::Result<ExitSt
 fn plan(args: &CalibrateArgs) -> exit::Result<PairTest> {
     let mut test = match &args.command {
         Some(program) => plan_program(program, args)?,
-        None => plan_subject(args)?,
+        None => {
+            let has_runtime = args.subject.runtime_kind.has_runtime();
+            needless_runtime::check(args.rounds.runtime.as_slice(), has_runtime)?;
+            plan_subject(args)?
+        }
     };
     test.pairs = planned_pairs(&test, args)?;
     Ok(test)

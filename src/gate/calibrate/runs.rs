@@ -43,8 +43,8 @@ pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> 
         }
     };
     let calibration = measured.calibration(measurement, &programs, args.rounds.cpu);
-    let is_interrupted = calibration.partial && calibration.failure.is_none();
-    write_and_print(&calibration, &RUN_FORMATS, args, is_interrupted)?;
+    let is_partial = calibration.partial || calibration.failure.is_some();
+    write_and_print(&calibration, &RUN_FORMATS, args, is_partial)?;
     exit_status(calibration.failure, calibration.partial)
 }
 

@@ -66,6 +66,15 @@ fn invalid_arguments_write_nothing() {
             "gate --limit max=1ms --report report.json --subject nanosleep --seed 7",
             "--seed is for a measurement",
         ),
+        ("gate --a spin --b spin --runtime multi-thread", "--runtime is for tokio subjects"),
+        ("gate --limit p99=1s --subject spin --runtime multi-thread", "--runtime is for tokio"),
+        ("calibrate --subject spin --runtime multi-thread", "--runtime is for tokio subjects"),
+        (
+            "find --subject nanosleep --goal p99=1ms --runtime multi-thread",
+            "--runtime is for tokio",
+        ),
+        ("monitor --subject nanosleep --runtime multi-thread --listen 0", "--runtime is for tokio"),
+        ("monitor --subject nanosleep --limit p99=1ms --host zz", "--log <DIR>"),
         ("gate --max-pairs 3", "for '--max-pairs <N>': 3 is outside 24 to 6400"),
         ("history --kind x", "for '--kind <N>': \"x\" is not a number such as 0 or 3"),
     ] {

@@ -219,6 +219,22 @@ fn beginnings_of_files_name_their_format() {
 }
 
 #[test]
+fn equal_tags_are_numbered() {
+    let mut report = parse(include_str!("../../../../tests/fixtures/cyclictest.json")).unwrap();
+    report.subjects.truncate(2);
+    for (subject, id) in report.subjects.iter_mut().zip(["node, worker", "node__worker"]) {
+        id.clone_into(&mut subject.id);
+    }
+    let read = parse(&hlog::write(&report).unwrap()).unwrap();
+    let ids: Vec<&str> = read.subjects.iter().map(|subject| subject.id.as_str()).collect();
+    assert_eq!(ids, ["node__worker", "node__worker_2"]);
+    report.subjects[1].histogram = None;
+    report.subjects[1].rounds.clear();
+    let error = hlog::write(&report).unwrap_err().to_string();
+    assert_eq!(error, "node__worker has no histogram");
+}
+
+#[test]
 fn open_last_lines_are_named() {
     let cyclictest = include_str!("../../../../tests/fixtures/formats/cyclictest-1.5-quiet.txt");
     let rtla = include_str!("../../../../tests/fixtures/formats/rtla-6.3-osnoise.txt");

@@ -38,6 +38,10 @@ pub fn gab(reports: &[Report]) -> String {
     let mut values = Vec::new();
     for entry in entries(reports) {
         let d = &entry.summary.lateness_ns;
+        if d.supported_percentiles().next().is_none() {
+            let title = format!("{} lateness max", entry.name());
+            values.push(json!({ "name": title, "unit": "ns", "value": d.max }));
+        }
         for (Percentile { key, label, .. }, value) in d.supported_percentiles() {
             let title = format!("{} lateness {label}", entry.name());
             let mut measurement = json!({ "name": title, "unit": "ns", "value": value });

@@ -323,7 +323,7 @@ fn warn_of_kept_result(kept: &Path, written: &Path, force: bool) {
     let (kept, written) = (kept.display(), written.display());
     crate::terminal::warning(&match force {
         true => {
-            format!("interrupted: the result in {kept} was not replaced; this one is in {written}")
+            format!("not complete: the result in {kept} was not replaced; this one is in {written}")
         }
         false => format!("another command wrote its result to {kept}; this one is in {written}"),
     });

@@ -145,8 +145,8 @@ impl OutputDirectory {
         Ok(opened)
     }
 
-    /// States whether the command was interrupted. Its result then goes into a directory next to an
-    /// earlier one, which may have cost hours.
+    /// States whether the measurement was interrupted or failed. Its result then goes into a directory
+    /// next to an earlier one, which may have cost hours.
     pub fn set_partial(&self, is_partial: bool) {
         self.is_partial.set(is_partial);
     }

@@ -1,5 +1,6 @@
 //! Writes HdrHistogram's interval log, with the header that the C implementation demands.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -35,9 +36,11 @@ struct LogLine {
 /// # Errors
 /// Returns an error if a stored histogram is damaged.
 pub fn write(report: &Report) -> Result<String, ExportError> {
-    let mut lines = Vec::new();
+    let (mut lines, mut tags) = (Vec::new(), BTreeSet::new());
     for entry in entries(std::slice::from_ref(report)) {
-        lines.extend(subject_lines(entry.subject, report.duration_ns)?);
+        let tag = unused_tag(&entry.subject.id, &tags);
+        lines.extend(subject_lines(entry.subject, &tag, report.duration_ns)?);
+        tags.insert(tag);
     }
     // In the order of the rounds, since readers cut a log by time.
     lines.sort_by_key(|line| line.start);
@@ -64,10 +67,26 @@ fn header(report: &Report) -> String {
     text + LEGEND + "\n"
 }
 
-/// Returns the lines of a subject.
-fn subject_lines(subject: &Subject, duration_ns: u64) -> Result<Vec<LogLine>, ExportError> {
+/// Returns the tag of a subject, which no other one has.
+fn unused_tag(id: &str, taken: &BTreeSet<String>) -> String {
     // A comma or a blank would end the tag.
-    let tag = subject.id.replace([',', ' ', '\n', '\r', '\t'], "_");
+    let tag = id.replace([',', ' ', '\n', '\r', '\t'], "_");
+    let mut unused = tag.clone();
+    for number in 2.. {
+        if !taken.contains(&unused) {
+            break;
+        }
+        unused = format!("{tag}_{number}");
+    }
+    unused
+}
+
+/// Returns the lines of a subject.
+fn subject_lines(
+    subject: &Subject,
+    tag: &str,
+    duration_ns: u64,
+) -> Result<Vec<LogLine>, ExportError> {
     let mut lines = Vec::new();
     // The instances of a round depend on each other, so they share a line.
     for instances in subject.rounds.chunk_by(|a, b| a.index == b.index) {
@@ -78,19 +97,21 @@ fn subject_lines(subject: &Subject, duration_ns: u64) -> Result<Vec<LogLine>, Ex
         lines.push(LogLine {
             start: Duration::from_nanos(start_ns),
             length: Duration::from_nanos(length_ns),
-            tag: tag.clone(),
+            tag: tag.to_owned(),
             histogram: histogram::from_counts(
                 recorded().flat_map(|round| &round.lateness_ns).map(|&late| (late, 1)),
             ),
         });
     }
-    if lines.is_empty()
-        && let Some(stored) = &subject.histogram
-    {
+    if lines.is_empty() {
+        let id = || subject.id.clone();
+        let stored = subject.histogram.as_ref();
+        let stored = stored.ok_or_else(|| ExportError::MissingHistogram { subject: id() })?;
         let histogram = histogram::unpack(stored).map_err(|error| {
-            ExportError::InvalidHistogram { subject: subject.id.clone(), source: Box::new(error) }
+            ExportError::InvalidHistogram { subject: id(), source: Box::new(error) }
         })?;
         let length = Duration::from_nanos(duration_ns);
+        let tag = tag.to_owned();
         lines.push(LogLine { start: Duration::ZERO, length, tag, histogram });
     }
     Ok(lines)
