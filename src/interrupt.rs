@@ -72,7 +72,7 @@ fn watch_signals() -> io::Result<()> {
     let watch = move || {
         let Ok(mut signals) = receiver.recv() else { return };
         // It reacts even if osjitter was started with a real-time class.
-        let _normal = os::SteppedAside::begin();
+        os::become_normal();
         for signal in signals.forever() {
             // SIGQUIT asks for the end at once. By default, it would leave programs and temporary
             // files behind.

@@ -208,7 +208,8 @@ impl Limits {
                 }
                 let report = measure(plan, gate)?;
                 gate.record_fitness(report.fitness.clone());
-                gate.out.set_partial(report.partial || report.subjects[0].summary.is_none());
+                let is_empty = report.subjects[0].summary.is_none();
+                gate.out.set_partial(gate.verdict.partial || report.partial || is_empty);
                 gate.out.write("report.json", &report.to_json())?;
                 copy_warnings(&report, &report.subjects[0], gate);
                 self.check_subject(&report.subjects[0], gate);

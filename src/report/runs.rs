@@ -193,7 +193,7 @@ fn overflow_note(report: &Report) -> Option<String> {
 /// Checks that no interval occurs twice, since a reader of the file would refuse it.
 fn check_unique(intervals: &[Interval]) -> Result<()> {
     let mut keys = HashSet::new();
-    match intervals.iter().find(|interval| !keys.insert(&interval.key)) {
+    match intervals.iter().find(|interval| !keys.insert(interval.key.identity())) {
         Some(Interval { key, .. }) => Err(usage!(
             "{key} occurs in several reports: give each report once, or write a file for each with its own --host or --label"
         )),
@@ -224,11 +224,15 @@ impl Runs {
         }
         let is_empty =
             |report: &Report| report.subjects.iter().all(|subject| subject.summary.is_none());
-        if self.reports.iter().any(is_empty) {
-            return Err(usage!("nothing was measured: there is no value for {}", format.name()));
+        let name = format.name();
+        if self.reports.iter().all(is_empty) {
+            return Err(usage!("nothing was measured: there is no value for {name}"));
         }
         if force {
             return Ok(());
+        }
+        if self.reports.iter().any(is_empty) {
+            return Err(usage!("a report has no value for {name}: write the rest with --force"));
         }
         let Some(missing) = self.reports.iter().flat_map(missing_values).next() else {
             return Ok(());

@@ -306,7 +306,7 @@ impl LateCommand {
     }
 
     /// Waits for the running command, which an interrupt ends. One that has ended the measurement
-    /// does not: the next one would be the second, which ends the process.
+    /// leaves it some time: the next one would be the second, which ends the process.
     ///
     /// This is the end of the run: no other program is running.
     fn finish(self, was_interrupted: bool) -> CommandSummary {

@@ -39,7 +39,7 @@ fn interrupted_run_keeps_results() {
 #[cfg(target_os = "linux")]
 #[test]
 fn failed_measurements_replace_no_others() {
-    let limited = r#"ulimit -n 8; exec "$0" "$@""#;
+    let limited = r#"exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ulimit -n 8; exec "$0" "$@""#;
     for (command, name, result) in [
         ("run --subject os-interval --period 1ms --ticks 50", "out", "out/report.json"),
         ("find --subject os-interval --goal p99=100ms", "out", "out/find.json"),

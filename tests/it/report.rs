@@ -335,3 +335,13 @@ fn formats_have_one_order() {
         assert!(!text[..first].contains(parts[1]), "{name}: the answer comes first");
     }
 }
+
+/// Early ticks count at 0 in the histogram.
+#[test]
+fn early_ticks_without_samples_are_shown() {
+    let script = serde_json::json!({ "scripted": { "lateness_ns": [-150_000, -20_000] } });
+    let run = ["run", "--subject", "scripted", "--period", "1ms", "--ticks", "40", "--no-samples"];
+    let ran = Osjitter::new(run).script(&script).out("").run().exits(0);
+    let shown = Osjitter::new([Path::new("report"), &ran.path("report.json")]).run().exits(0);
+    assert!(shown.stdout.contains("scripted"), "{}", shown.stdout);
+}

@@ -468,12 +468,7 @@ impl Sum {
         }
         // A hash instead of the key: months of many hosts are millions of intervals.
         let mut hasher = DefaultHasher::new();
-        let mut key = interval.key.clone();
-        if key.start_us.is_some() && !key.run_id.is_empty() {
-            // A run and a sum that begins with it differ only in their length.
-            key.duration_ns = 0;
-        }
-        key.hash(&mut hasher);
+        interval.key.identity().hash(&mut hasher);
         if !self.seen.insert(hasher.finish()) {
             let key = Box::new(interval.key.clone());
             return Err(ImportReason::RepeatedInterval { key }.into());

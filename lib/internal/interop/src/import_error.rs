@@ -189,7 +189,9 @@ pub enum ImportReason {
     // Bins.
     #[error("{0}")]
     Bins(#[source] Box<BinsError>),
-    #[error("{key} is also in another file: give each interval once")]
+    #[error(
+        "{key} is also in another file, or in a sum: give each interval once, or write runs of one seed with their own --host or --label"
+    )]
     RepeatedInterval { key: Box<Key> },
     #[error("{key}: more than {MAX_COUNT} ticks together")]
     TooManyTicks { key: Box<Key> },

@@ -487,7 +487,7 @@ fn spawn_watcher<T: Send + 'static>(
     run: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     let run_normal = || {
-        let _aside = os::SteppedAside::begin();
+        os::become_normal();
         run()
     };
     let started = std::thread::Builder::new().spawn(run_normal);

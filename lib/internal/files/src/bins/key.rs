@@ -34,6 +34,17 @@ pub struct Key {
     pub run_id: String,
 }
 
+impl Key {
+    /// Returns the part of the key that a run and a merged report have in common, if the run is the
+    /// first in it: all but the length. Without a start or an id of a run, it is the whole key.
+    #[must_use]
+    pub fn identity(&self) -> Self {
+        let is_known = self.start_us.is_some() && !self.run_id.is_empty();
+        let duration_ns = if is_known { 0 } else { self.duration_ns };
+        Self { duration_ns, ..self.clone() }
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.subject)?;

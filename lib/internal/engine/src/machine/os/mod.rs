@@ -22,7 +22,7 @@
 //!   whether a process is stopped;
 //! - `ProcessUsage`: resources that a running program and its processes have used so far;
 //! - `Scheduling`: how the calling thread is scheduled, to be put back;
-//! - `SteppedAside`, `leave_signals_to_others()`, `end_real_time()`: normal threads in place of
+//! - `SteppedAside`, `become_normal()`, `leave_signals_to_others()`, `end_real_time()`: normal threads in place of
 //!   real-time ones, so that one that never waits cannot block this process;
 //! - `lock_memory()`, `unlock_memory()`, `has_locked_memory()`, `available_memory()`, `limit_heap_growth()`;
 //! - `inherited_rss()`: memory of this process that a program it starts counts as its own;
@@ -164,7 +164,7 @@ pub use process::{adopt_children, continue_at_parent_death};
 pub use process_settings::{is_stopped, session_processes};
 pub use process_settings::{own_settings, read_threads};
 pub use process_usage::ProcessUsage;
-pub use real_time::{SteppedAside, end_real_time, leave_signals_to_others};
+pub use real_time::{SteppedAside, become_normal, end_real_time, leave_signals_to_others};
 #[cfg(target_os = "linux")]
 pub use ring::{SwitchHistory, SwitchRing};
 #[cfg(unix)]

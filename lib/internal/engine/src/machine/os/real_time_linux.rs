@@ -17,6 +17,8 @@ use crate::machine::os::{Scheduling, affinity, bind, bind_thread};
 
 /// CPUs of this process before a thread of it was bound.
 static CPUS: OnceLock<Option<Vec<usize>>> = OnceLock::new();
+/// Whether a thread may take its real-time class again.
+static CAN_RESTORE: OnceLock<bool> = OnceLock::new();
 /// Whether threads have left the signals that end a command to others.
 static HAS_BLOCKED: AtomicBool = AtomicBool::new(false);
 
@@ -47,12 +49,10 @@ impl SteppedAside {
             return None;
         };
         let (scheduling, cpus) = (Scheduling::now().ok()?, affinity()?);
-        if !can_restore(policy, scheduling) {
+        if !*CAN_RESTORE.get_or_init(|| can_restore(policy, scheduling)) {
             return None;
         }
-        set_policy(None, normal(policy), 0).ok()?;
-        // It is normal, even if it cannot leave its CPU.
-        let _ = unbound_cpus().map(bind);
+        lower(policy)?;
         let is_inherited = policy & libc::SCHED_RESET_ON_FORK == 0;
         Some(Self {
             scheduling,
@@ -86,11 +86,27 @@ impl Drop for SteppedAside {
     }
 }
 
+/// Makes the calling thread a normal one on any CPU, which handles the signals that end a command. It
+/// does not become a real-time one again.
+pub fn become_normal() {
+    if let Some(policy) = policy(None).filter(|policy| is_real_time(*policy)) {
+        lower(policy);
+    }
+    SignalMask::change(libc::SIG_UNBLOCK);
+}
+
+/// Makes the calling thread a normal one on any CPU; `None` if it is not permitted.
+fn lower(policy: libc::c_int) -> Option<()> {
+    set_policy(None, normal(policy), 0).ok()?;
+    // It is normal, even if it cannot leave its CPU.
+    let _ = unbound_cpus().map(bind);
+    Some(())
+}
+
 /// Returns whether a normal thread may take this real-time class, which this process may have only
 /// inherited. Another thread tries it.
 fn can_restore(policy: libc::c_int, scheduling: Scheduling) -> bool {
-    let restore =
-        move || set_policy(None, normal(policy), 0).and_then(|()| scheduling.restore()).is_ok();
+    let restore = move || lower(policy).is_some() && scheduling.restore().is_ok();
     let thread = std::thread::Builder::new().spawn(restore);
     thread.is_ok_and(|thread| thread.join().unwrap_or(false))
 }
