@@ -417,6 +417,9 @@ fn sums_beyond_u64_are_handled() {
         // The longest run with the shortest period.
         report.replace("\"period_ns\":1000000", "\"period_ns\":1")
     };
+    let without_samples = report_at(1).replace("[0,0,0,0,0,0,0,0,0]", "[]");
+    let file = write_file(home.path(), "without.json", without_samples);
+    bounded(["report"]).args([&file]).run().refuses("summary.missed: fewer than");
     let files = [1, 2].map(|n| write_file(home.path(), &format!("{n}.json"), report_at(n)));
     bounded(["report"]).args(&files[..1]).run().exits(0);
     // The merged report would be too large to read.

@@ -196,7 +196,7 @@ fn check_misses(at: &str, subject: &Subject) -> CheckResult {
 fn check_without_samples(at: &str, subject: &Subject) -> CheckResult {
     let (Some(summary), false) = (&subject.summary, subject.has_samples()) else { return Ok(()) };
     let rounds = || subject.rounds.iter().filter_map(|round| round.summary.as_ref());
-    let missed_in_rounds: u64 = rounds().filter_map(|round| round.missed).sum();
+    let missed_in_rounds = rounds().filter_map(|round| round.missed).fold(0, u64::saturating_add);
     let max_in_rounds = rounds().map(|round| round.lateness_ns.max).max();
     let stored = subject.histogram.as_ref().filter(|stored| stored.overflow.is_none());
     let read = stored.and_then(|stored| histogram::unpack(stored).ok());
@@ -205,7 +205,7 @@ fn check_without_samples(at: &str, subject: &Subject) -> CheckResult {
         let steps = read.iter_recorded();
         let late_steps =
             steps.filter(|step| is_late(read.lowest_equivalent(step.value_iterated_to())));
-        late + late_steps.map(|step| step.count_at_value()).sum::<u64>()
+        late_steps.map(|step| step.count_at_value()).fold(late, u64::saturating_add)
     });
     let max_in_histogram = read
         .filter(|read| !read.is_empty())
