@@ -37,9 +37,8 @@ mod meters; // the meters of running programs
 mod table_colors; // colours in the tables of reports
 mod viewer; // opens a page in the browser
 
-mod needless_runtime; // refuses --runtime without a tokio subject
-
 mod early_ticks; // the warning about early ticks
+mod needless_runtime; // refuses --runtime without a tokio subject
 mod previous_runs; // finds previous runs and compares a new one with the last of its kind
 mod written_limit; // limits and goals as written: p99=2ms
 

@@ -99,7 +99,7 @@ fn check_subject(at: &str, subject: &Subject) -> CheckResult {
         span_ns = span_ns.saturating_add(check_round(&at, round, subject)?);
         check_time(format_args!("{at}, all before it added up"), span_ns)?;
     }
-    check_planned_ticks(at, subject)?;
+    check_recorded_ticks(at, subject)?;
     if let Some(summary) = &subject.summary {
         check_summary(&format!("{at}.summary"), summary, subject.period_ns)?;
         // The rounds contain no ticks if samples were not kept, and otherwise all.
@@ -122,7 +122,7 @@ fn check_subject(at: &str, subject: &Subject) -> CheckResult {
 
 /// Checks that each round has as many recorded ticks as came, if samples were kept. In a stopped round,
 /// each instance has planned another number of ticks, of which only the sum is stored.
-fn check_planned_ticks(at: &str, subject: &Subject) -> CheckResult {
+fn check_recorded_ticks(at: &str, subject: &Subject) -> CheckResult {
     let mut first = 0;
     let has_samples = subject.has_samples();
     // The entry of the first instance contains the summary of the whole round.

@@ -34,7 +34,7 @@ struct LogLine {
 /// has one line. Early ticks are counted at 0, as in the stored histogram.
 ///
 /// # Errors
-/// Returns an error if a stored histogram is damaged.
+/// Returns an error if a stored histogram is damaged, or if a subject has neither samples nor one.
 pub fn write(report: &Report) -> Result<String, ExportError> {
     let (mut lines, mut tags) = (Vec::new(), BTreeSet::new());
     for entry in entries(std::slice::from_ref(report)) {

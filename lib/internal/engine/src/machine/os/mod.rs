@@ -22,8 +22,8 @@
 //!   whether a process is stopped;
 //! - `ProcessUsage`: resources that a running program and its processes have used so far;
 //! - `Scheduling`: how the calling thread is scheduled, to be put back;
-//! - `SteppedAside`, `become_normal()`, `leave_signals_to_others()`, `end_real_time()`: normal threads in place of
-//!   real-time ones, so that one that never waits cannot block this process;
+//! - `SteppedAside`, `become_normal()`, `leave_signals_to_others()`, `end_real_time()`: normal
+//!   threads in place of real-time ones, so that one that never waits cannot block this process;
 //! - `lock_memory()`, `unlock_memory()`, `has_locked_memory()`, `available_memory()`, `limit_heap_growth()`;
 //! - `inherited_rss()`: memory of this process that a program it starts counts as its own;
 //! - `effective_user()`: the user with whose permissions this process runs, on Unix;
