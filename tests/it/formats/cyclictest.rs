@@ -175,6 +175,27 @@ fn export_is_in_microseconds() {
     assert_eq!((&unknown["start_time"], &unknown["end_time"]), (&"".into(), &"".into()));
 }
 
+/// Values above the last bin are in it in a coarser unit, in which it contains the largest of them.
+#[test]
+fn coarser_export_is_read_again() {
+    let fine = serde_json::json!({
+        "cmdline": "cyclictest -N -i 500",
+        "resolution_in_ns": 1,
+        "thread": {"0": {
+            "histogram": {"14000": 5, "1200000": 5},
+            "cycles": 128, "min": 14_000, "max": 1_200_001, "avg": 604_666.0
+        }}
+    });
+    let fine = NamelessFile::new(fine.to_string());
+    let exported = run_report(&fine.path(), &["--format", "cyclictest-json"]).exits(0).stdout;
+    let coarse: Value = serde_json::from_str(&exported).unwrap();
+    let thread = &coarse["thread"]["0"];
+    assert_eq!(thread["histogram"], serde_json::json!({"14": 5, "1200": 123}));
+    assert_eq!((&thread["cycles"], &thread["max"]), (&128.into(), &1_200.into()));
+    let again = import_text(&exported);
+    assert_eq!(again["subjects"][0]["summary"]["ticks"], 128);
+}
+
 #[test]
 fn text_histogram_is_read() {
     let report = import(&fixture("cyclictest-hist.txt"), &[]);
