@@ -20,13 +20,21 @@ const LEGEND: &str =
     "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"";
 const NS_PER_MS: f64 = 1e6;
 
-/// A line of the log.
+/// A line of the log. It has no histogram, since those of a long run take much more memory.
 struct LogLine {
     /// Time since the start of the log.
     start: Duration,
-    length: Duration,
-    tag: String,
-    histogram: Histogram<u64>,
+    text: String,
+}
+
+impl LogLine {
+    fn new(tag: &str, start: Duration, length: Duration, histogram: &Histogram<u64>) -> Self {
+        let max_ms = histogram.max() as f64 / NS_PER_MS;
+        let data = BASE64.encode(hdr_encoding::encode_compressed_v2(histogram));
+        let (start_s, length_s) = (start.as_secs_f64(), length.as_secs_f64());
+        let text = format!("Tag={tag},{start_s:.3},{length_s:.3},{max_ms:.3},{data}\n");
+        Self { start, text }
+    }
 }
 
 /// Writes the interval log of a report in nanoseconds: one line for each round of each subject with
@@ -45,12 +53,7 @@ pub fn write(report: &Report) -> Result<String, ExportError> {
     // In the order of the rounds, since readers cut a log by time.
     lines.sort_by_key(|line| line.start);
     let mut text = header(report);
-    for LogLine { start, length, tag, histogram } in &lines {
-        let (start, length) = (start.as_secs_f64(), length.as_secs_f64());
-        let max_ms = histogram.max() as f64 / NS_PER_MS;
-        let data = BASE64.encode(hdr_encoding::encode_compressed_v2(histogram));
-        let _ = writeln!(text, "Tag={tag},{start:.3},{length:.3},{max_ms:.3},{data}");
-    }
+    lines.iter().for_each(|line| text += &line.text);
     Ok(text)
 }
 
@@ -94,14 +97,9 @@ fn subject_lines(
         let Some(start_ns) = recorded().map(|round| round.start_ns).min() else { continue };
         let last_end_ns = recorded().map(|round| end_ns(round, subject, duration_ns)).max();
         let length_ns = last_end_ns.map_or(0, |end_ns| end_ns.saturating_sub(start_ns));
-        lines.push(LogLine {
-            start: Duration::from_nanos(start_ns),
-            length: Duration::from_nanos(length_ns),
-            tag: tag.to_owned(),
-            histogram: histogram::from_counts(
-                recorded().flat_map(|round| &round.lateness_ns).map(|&late| (late, 1)),
-            ),
-        });
+        let counts = recorded().flat_map(|round| &round.lateness_ns).map(|&late| (late, 1));
+        let [start, length] = [start_ns, length_ns].map(Duration::from_nanos);
+        lines.push(LogLine::new(tag, start, length, &histogram::from_counts(counts)));
     }
     if lines.is_empty() {
         let id = || subject.id.clone();
@@ -111,8 +109,7 @@ fn subject_lines(
             ExportError::InvalidHistogram { subject: id(), source: Box::new(error) }
         })?;
         let length = Duration::from_nanos(duration_ns);
-        let tag = tag.to_owned();
-        lines.push(LogLine { start: Duration::ZERO, length, tag, histogram });
+        lines.push(LogLine::new(tag, Duration::ZERO, length, &histogram));
     }
     Ok(lines)
 }
