@@ -163,9 +163,10 @@ fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
             let is_new = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
             let created: Vec<&Path> = directory.ancestors().take_while(is_new).collect();
             std::fs::create_dir_all(directory).map_err(|e| Error::unwritable(directory, &e))?;
+            let names: Vec<String> = pictures.iter().map(|p| p.name.clone()).collect();
             let mut files = Vec::new();
-            for picture in &pictures {
-                files.push((directory.join(&picture.name), picture.svg.clone().into_bytes()));
+            for picture in pictures {
+                files.push((directory.join(&picture.name), picture.svg.into_bytes()));
             }
             if let Err(error) = file_io::write_outputs(&files, force) {
                 // It fails for a directory that is not empty.
@@ -173,7 +174,7 @@ fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
                 return Err(error);
             }
             if force {
-                let names: Vec<&str> = pictures.iter().map(|p| p.name.as_str()).collect();
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 remove_previous_pictures(directory, &names)
                     .map_err(|e| Error::unwritable(directory, &e))?;
             }

@@ -92,6 +92,22 @@ fn pictures_grow_with_their_subjects() {
     assert!(large < 5 * small, "{small} bytes for 100 subjects, {large} for 400");
 }
 
+#[test]
+fn pictures_of_many_subjects_are_limited() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("hist.txt");
+    let maps = (1..=600).map(|n| format!("@usecs[{n}]: \n[{n}]  12 |@@|\n\n"));
+    std::fs::write(&file, maps.collect::<String>()).unwrap();
+    let ran = Osjitter::new(["report", "-", "--format", "svg"]).input(&file);
+    let ran = ran.out("drawn").run().exits(0);
+    assert!(ran.stderr.contains("the first 512 of 600 subjects"), "{}", ran.stderr);
+    let pictures = std::fs::read_dir(ran.path("drawn")).unwrap();
+    let own = pictures
+        .filter(|p| p.as_ref().unwrap().file_name().to_string_lossy().starts_with("histogram-"));
+    assert_eq!(own.count(), 512);
+    assert!(ran.file("drawn/percentiles.svg").contains("The first 512 of 600 subjects are drawn."));
+}
+
 /// Returns the command on the page of a run, as words.
 fn command(page: &str) -> Vec<String> {
     let (_, rest) = page.split_once("<pre class=\"command\">").expect("a command");

@@ -71,6 +71,10 @@ struct SignedPoint<'a> {
     sign: Sign,
 }
 
+/// Maximum number of subjects that have a chart of their own. Those of thousands would be a hundred
+/// megabytes large.
+pub const MAX_CHARTS: usize = 512;
+
 /// Maximum number of lines that can be distinguished in one chart.
 const MAX_SERIES: usize = 12;
 
@@ -82,13 +86,13 @@ fn shade<X, Y>(corners: [(X, Y); 2]) -> Rectangle<(X, Y)> {
     Rectangle::new(corners, BLACK.mix(0.06).filled())
 }
 
-/// Draws all pictures of a report.
+/// Draws all pictures of a report. Only the first [`MAX_CHARTS`] subjects have their own.
 pub fn pictures(report: &Report) -> Vec<Picture> {
     let footer = origin::footer(report, SMALL_CHARACTERS);
     let ranking = Ranking::new(report);
     let mut pictures = draw_main_pictures(&ranking);
     pictures.extend(card::picture(&ranking));
-    for drawable in drawables(report) {
+    for drawable in drawables(report).into_iter().take(MAX_CHARTS) {
         let file = file_name(&drawable.subject.id);
         if drawable.subject.has_samples() {
             pictures.push(over_time::single(&format!("time-{file}"), &drawable, report, &footer));
