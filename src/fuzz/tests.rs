@@ -20,7 +20,7 @@ use jitterstat::stats::random::SplitMix64;
 
 use super::mutate::mutate;
 use super::step_costs::StepCosts;
-use super::{Body, TARGETS, gate};
+use super::{Body, TARGETS, gate, report};
 
 /// Maximum CPU time of a step for an input below 1 MB. The slowest one, 257 histograms in every
 /// format, takes a sixth of it on an idle machine.
@@ -278,6 +278,16 @@ fn equal_sides_rarely_raise_alarms() {
     // Four standard deviations, and one for the tail of small numbers.
     let max = expected + 4.0 * expected.sqrt() + 1.0;
     assert!(alarms as f64 <= max, "{alarms} of {gates}");
+}
+
+/// Not in the corpus, because mutations of such a long input are slow.
+#[test]
+fn many_subjects_stay_within_limits() {
+    let maps = (1..=900).map(|n| format!("@usecs[{n}]: \n[{n}]  12 |@@|\n\n"));
+    let text: String = maps.collect();
+    if let Err(what) = execute(report::body, text.as_bytes(), &mut Totals::default()) {
+        panic!("{what}");
+    }
 }
 
 /// Checks that each kind of defect is detected.
