@@ -53,7 +53,7 @@ def format_sentence(name, runs):
     uncounted = targets - len({line["target"] for line in lines})
     return (f"{count_executions(runs):,} executions over {targets} targets in {len(runs)} runs"
             f"{f' (without those of {uncounted} that failed in each run)' if uncounted else ''}: {finds or 'no'} finds"
-            f"{', all of them fixed and in the corpus' if finds else ''}"
+            f"{', all of them fixed' if finds else ''}"
             f"{f'; the last run, {count_executions(runs[-1:]):,} executions, found nothing' if finds and not runs[-1]['finds'] else ''}. "
             f"The largest memory peak of an input was "
             f"{max(l['peak_bytes'] for l in without_cargo_fuzz) / 2**20:.1f} MiB, "
