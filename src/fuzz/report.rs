@@ -7,6 +7,7 @@ use files::compare::{self, ChosenSubject, Comparison, Origin, SCHEMA};
 use files::file::File as _;
 use files::merge;
 use files::report::Report;
+use interop::cyclictest::Resolution;
 
 use crate::fuzz::files::{check_file, text};
 use crate::fuzz::round_trip;
@@ -40,6 +41,12 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
             costs,
         );
     }
+    check_format(
+        &report,
+        Format::CyclictestJson,
+        &RunOptions { resolution: Some(Resolution::Ns), ..options.clone() },
+        costs,
+    );
     check_format(&report, Format::Csv, &RunOptions { samples: true, ..options }, costs);
     Ok(())
 }
@@ -67,10 +74,11 @@ fn check_format(report: &Report, format: Format, options: &RunOptions, costs: &S
     let measured = report.subjects.iter().filter(|s| s.summary.is_some());
     match format {
         Format::CyclictestJson if measured.clone().next().is_some() => {
-            // Times are cut off to microseconds.
+            // Times are cut off to the resolution.
+            let unit_ns = if options.resolution == Some(Resolution::Ns) { 1 } else { 1_000 };
             let mut expected = round_trip::subject_numbers(report);
             for (_, max) in &mut expected {
-                *max = (*max).max(0) / 1_000 * 1_000;
+                *max = (*max).max(0) / unit_ns * unit_ns;
             }
             round_trip::check_numbers(expected, &read(&text), 0.0);
         }

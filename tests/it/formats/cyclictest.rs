@@ -175,25 +175,30 @@ fn export_is_in_microseconds() {
     assert_eq!((&unknown["start_time"], &unknown["end_time"]), (&"".into(), &"".into()));
 }
 
-/// Values above the last bin are in it in a coarser unit, in which it contains the largest of them.
+/// Values above the last bin are in it if it contains the largest of them, in a coarser unit or within
+/// the precision of a stored histogram.
 #[test]
-fn coarser_export_is_read_again() {
-    let fine = serde_json::json!({
-        "cmdline": "cyclictest -N -i 500",
-        "resolution_in_ns": 1,
-        "thread": {"0": {
-            "histogram": {"14000": 5, "1200000": 5},
-            "cycles": 128, "min": 14_000, "max": 1_200_001, "avg": 604_666.0
-        }}
-    });
-    let fine = NamelessFile::new(fine.to_string());
-    let exported = run_report(&fine.path(), &["--format", "cyclictest-json"]).exits(0).stdout;
-    let coarse: Value = serde_json::from_str(&exported).unwrap();
-    let thread = &coarse["thread"]["0"];
-    assert_eq!(thread["histogram"], serde_json::json!({"14": 5, "1200": 123}));
-    assert_eq!((&thread["cycles"], &thread["max"]), (&128.into(), &1_200.into()));
-    let again = import_text(&exported);
-    assert_eq!(again["subjects"][0]["summary"]["ticks"], 128);
+fn close_values_above_bins_are_exported() {
+    for (unit, max, resolution, last) in [
+        ("-N", 1_200_001, "us", "1200"),
+        ("-N", 1_200_100, "ns", "1200100"),
+        ("", 1_200_100, "us", "1200100"),
+    ] {
+        let source = serde_json::json!({
+            "cmdline": format!("cyclictest {unit} -i 500"),
+            "resolution_in_ns": u8::from(unit == "-N"),
+            "thread": {"0": {
+                "histogram": {"14000": 5, "1200000": 5},
+                "cycles": 128, "min": 14_000, "max": max, "avg": 604_666.0
+            }}
+        });
+        let source = NamelessFile::new(source.to_string());
+        let args = ["--format", "cyclictest-json", "--resolution", resolution];
+        let exported = run_report(&source.path(), &args).exits(0).stdout;
+        let thread = &serde_json::from_str::<Value>(&exported).unwrap()["thread"]["0"];
+        assert_eq!((&thread["histogram"][last], &thread["cycles"]), (&123.into(), &128.into()));
+        assert_eq!(import_text(&exported)["subjects"][0]["summary"]["ticks"], 128);
+    }
 }
 
 #[test]

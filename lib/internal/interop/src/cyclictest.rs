@@ -237,16 +237,15 @@ impl CyclictestThread {
             let bin = histogram.0.entry(value).or_default();
             *bin = bin.saturating_add(count);
         }
-        let cycles = values.count().max(entry.summary.came());
-        // Values above the last bin are in it if it contains the largest of them in this unit.
-        let in_bins = histogram.0.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
+        // Values above the last bin are in it if it contains the largest of them, in this unit or
+        // within the precision of the stored histogram.
         if let Some(bin) = histogram.0.get_mut(&max) {
-            *bin = bin.saturating_add(cycles.saturating_sub(in_bins));
+            *bin = bin.saturating_add(values.above());
         }
         let possible = |ns: i64| (ns.max(0) as f64 / unit_ns as f64).clamp(min as f64, max as f64);
         Self {
             histogram,
-            cycles,
+            cycles: values.count().max(entry.summary.came()),
             min: Some(min),
             max: Some(max),
             // Two digits, as cyclictest writes. Rounding a long time could exceed the maximum.

@@ -20,7 +20,8 @@ const LEGEND: &str =
     "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"";
 const NS_PER_MS: f64 = 1e6;
 
-/// A line of the log. It has no histogram, since those of a long run take much more memory.
+/// A line of the log. It does not keep its histogram, because all histograms of a long run need much
+/// more memory than their lines.
 struct LogLine {
     /// Time since the start of the log.
     start: Duration,
