@@ -55,7 +55,7 @@ def format_sentence(name, runs):
             f"{f' (without those of {uncounted} that failed in each run)' if uncounted else ''}: {finds or 'no'} finds"
             f"{', all of them fixed' if finds else ''}"
             f"{f'; the last run, {count_executions(runs[-1:]):,} executions, found nothing' if finds and not runs[-1]['finds'] else ''}. "
-            f"The largest memory peak of an input was "
+            f"{'Apart from the finds, the' if finds else 'The'} largest memory peak of an input was "
             f"{max(l['peak_bytes'] for l in without_cargo_fuzz) / 2**20:.1f} MiB, "
             f"and the slowest input took {max(l['slowest_ms'] for l in without_cargo_fuzz):.0f} ms "
             f"([the table](results/{name}/fuzz.md)).")

@@ -6,7 +6,7 @@
 #
 # Uses the stable toolchain, and then cargo-fuzz if it is installed. Prints a table of executions, finds, peak memory and slowest
 # inputs, and writes it to target/fuzzing/. With NAME, the run is added to those in results/NAME, and their sum goes into the book.
-# Failing inputs are kept in fuzz/finds; after a fix, an input becomes fuzz/corpus/TARGET/find-NAME.
+# Failing inputs are kept in fuzz/finds; after a fix, a short input becomes fuzz/corpus/TARGET/find-NAME, and a long one a test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 amount=${1:?usage: fuzz/run.sh MINUTESm|EXECUTIONS [NAME]}

@@ -190,17 +190,6 @@ fn overflow_note(report: &Report) -> Option<String> {
     ))
 }
 
-/// Returns a note about subjects without a picture of their own.
-fn charts_note(report: &Report) -> Option<String> {
-    let measured = report.subjects.iter().filter(|subject| subject.summary.is_some()).count();
-    (measured > svg::MAX_CHARTS).then(|| {
-        format!(
-            "the first {} of {measured} subjects have pictures of their own: the table and the page have all",
-            svg::MAX_CHARTS
-        )
-    })
-}
-
 /// Checks that no interval occurs twice, since a reader of the file would refuse it.
 fn check_unique(intervals: &[Interval]) -> Result<()> {
     let mut keys = HashSet::new();
@@ -271,7 +260,7 @@ impl Runs {
             let mut notes = omissions(report);
             notes.extend(units.map(|warning| warning.message.clone()));
             notes.extend(overflow_note(report).filter(|_| has_only_counts));
-            notes.extend(charts_note(report).filter(|_| format == Format::Svg));
+            notes.extend(svg::undrawn_note(report).filter(|_| format == Format::Svg));
             notes.iter().for_each(|note| terminal::note(false, note));
         }
     }

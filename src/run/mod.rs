@@ -151,6 +151,9 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     if saved.is_ok() {
         terminal::note(args.quiet, &format!("report: {}", out.path(REPORT).display()));
         terminal::note_link(args.quiet, "page: ", &out.path(PAGE));
+        if let Some(note) = svg::undrawn_note(&report) {
+            terminal::note(args.quiet, &note);
+        }
         if let Some(viewer) = viewer {
             viewer.open(&out.path(PAGE));
         }

@@ -6,7 +6,7 @@ use files::file::File as _;
 use files::report::{Report, Scenario, Subject};
 
 use crate::fixtures::recorded_report;
-use crate::osjitter::{Osjitter, names_in};
+use crate::osjitter::{Osjitter, Ran, names_in};
 use crate::workspace::root;
 
 fn run(args: &[&str]) -> Osjitter {
@@ -100,12 +100,37 @@ fn pictures_of_many_subjects_are_limited() {
     std::fs::write(&file, maps.collect::<String>()).unwrap();
     let ran = Osjitter::new(["report", "-", "--format", "svg"]).input(&file);
     let ran = ran.out("drawn").run().exits(0);
-    assert!(ran.stderr.contains("the first 512 of 600 subjects"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("512 of 600 subjects are drawn"), "{}", ran.stderr);
+    assert!(ran.file("drawn/percentiles.svg").contains("512 of 600 subjects are drawn"));
+    assert_eq!(count_histograms(&ran), 512);
+}
+
+/// Subjects without values do not displace those with values.
+#[test]
+fn subjects_with_values_are_drawn() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("threads.json");
+    let mut threads = serde_json::Map::new();
+    for number in 0..600 {
+        let mut thread = serde_json::json!({"cycles": 1, "min": 7, "max": 7, "avg": 7.0});
+        if number >= 580 {
+            thread["histogram"] = serde_json::json!({"7": 1});
+        }
+        threads.insert(number.to_string(), thread);
+    }
+    let threads = serde_json::json!({"cmdline": "cyclictest -i 500", "thread": threads});
+    std::fs::write(&file, threads.to_string()).unwrap();
+    let ran = Osjitter::new(["report", "-", "--format", "svg"]).input(&file);
+    let ran = ran.out("drawn").run().exits(0);
+    assert!(!ran.stderr.contains("are drawn"), "{}", ran.stderr);
+    assert_eq!(count_histograms(&ran), 20);
+}
+
+/// Returns the number of pictures with the histogram of a subject.
+fn count_histograms(ran: &Ran) -> usize {
     let pictures = std::fs::read_dir(ran.path("drawn")).unwrap();
-    let own = pictures
-        .filter(|p| p.as_ref().unwrap().file_name().to_string_lossy().starts_with("histogram-"));
-    assert_eq!(own.count(), 512);
-    assert!(ran.file("drawn/percentiles.svg").contains("The first 512 of 600 subjects are drawn."));
+    let names = pictures.map(|picture| picture.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().starts_with("histogram-")).count()
 }
 
 /// Returns the command on the page of a run, as words.

@@ -50,7 +50,7 @@ const MAX_NAME_CHARS: usize = 30;
 /// Draws the card; `None` if nothing was measured.
 pub(super) fn picture(ranking: &Ranking<'_>) -> Option<Picture> {
     let report = ranking.report();
-    let measured = drawables(report);
+    let measured = drawables(ranking);
     measured.first()?;
     let answer = summary::answer(ranking);
     Some(draw_sized("card", &answer, SIZE, |area| {

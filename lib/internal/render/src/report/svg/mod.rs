@@ -8,7 +8,7 @@ mod percentiles;
 mod timeline;
 mod tradeoff;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cli::time::format_time;
 use cli::units::format_exact_ns;
@@ -71,9 +71,9 @@ struct SignedPoint<'a> {
     sign: Sign,
 }
 
-/// Maximum number of subjects that have a chart of their own. Those of thousands would be a hundred
-/// megabytes large.
-pub const MAX_CHARTS: usize = 512;
+/// Maximum number of subjects of the pictures. The charts of thousands of subjects need hundreds of
+/// megabytes.
+const MAX_DRAWN: usize = 512;
 
 /// Maximum number of lines that can be distinguished in one chart.
 const MAX_SERIES: usize = 12;
@@ -86,13 +86,27 @@ fn shade<X, Y>(corners: [(X, Y); 2]) -> Rectangle<(X, Y)> {
     Rectangle::new(corners, BLACK.mix(0.06).filled())
 }
 
-/// Draws all pictures of a report. Only the first [`MAX_CHARTS`] subjects have their own.
+/// Returns a note about subjects that the pictures leave out, because there are too many.
+pub fn undrawn_note(report: &Report) -> Option<String> {
+    let count = report.subjects.iter().filter(|subject| has_values(subject)).count();
+    (count > MAX_DRAWN).then(|| {
+        format!(
+            "{MAX_DRAWN} of {count} subjects are drawn; `osjitter report FILE --format html` shows all"
+        )
+    })
+}
+
+fn has_values(subject: &Subject) -> bool {
+    subject.summary.is_some() && (subject.has_samples() || subject.histogram.is_some())
+}
+
+/// Draws all pictures of a report.
 pub fn pictures(report: &Report) -> Vec<Picture> {
     let footer = origin::footer(report, SMALL_CHARACTERS);
     let ranking = Ranking::new(report);
     let mut pictures = draw_main_pictures(&ranking);
     pictures.extend(card::picture(&ranking));
-    for drawable in drawables(report).into_iter().take(MAX_CHARTS) {
+    for drawable in drawables(&ranking) {
         let file = file_name(&drawable.subject.id);
         if drawable.subject.has_samples() {
             pictures.push(over_time::single(&format!("time-{file}"), &drawable, report, &footer));
@@ -111,12 +125,13 @@ pub fn main_pictures(report: &Report) -> Vec<Picture> {
 
 fn draw_main_pictures(ranking: &Ranking<'_>) -> Vec<Picture> {
     let report = ranking.report();
-    let measured = drawables(report);
+    let measured = drawables(ranking);
     if measured.is_empty() {
         return Vec::new();
     }
     let shared = labels(report).shared;
-    let footer = origin::footer(report, SMALL_CHARACTERS);
+    let mut footer = origin::footer(report, SMALL_CHARACTERS);
+    footer.extend(undrawn_note(report));
     let headline = summary::answer(ranking);
     let mut pictures = Vec::new();
     pictures.extend(percentiles::picture(headline, report, &measured, &shared, &footer));
@@ -131,8 +146,10 @@ pub fn card(report: &Report) -> Option<Picture> {
     card::picture(&Ranking::new(report))
 }
 
-/// Returns the measured subjects.
-fn drawables(report: &Report) -> Vec<Drawable<'_>> {
+/// Returns the measured subjects, in their order. If there are too many, these are the most important
+/// ones that have values.
+fn drawables<'a>(ranking: &Ranking<'a>) -> Vec<Drawable<'a>> {
+    let report = ranking.report();
     let names = labels(report).names;
     let all_signs = signs(std::slice::from_ref(report)).remove(0);
     let mut drawables = Vec::new();
@@ -142,6 +159,12 @@ fn drawables(report: &Report) -> Vec<Drawable<'_>> {
         if subject.summary.is_some() {
             drawables.push(Drawable { index, sign, name, subject });
         }
+    }
+    if drawables.len() > MAX_DRAWN {
+        let mut chosen = by_importance(ranking, &drawables);
+        chosen.sort_by_key(|drawable| !has_values(drawable.subject));
+        let kept: BTreeSet<usize> = chosen.iter().take(MAX_DRAWN).map(|d| d.index).collect();
+        drawables.retain(|drawable| kept.contains(&drawable.index));
     }
     drawables
 }
@@ -204,7 +227,7 @@ fn by_importance<'a>(ranking: &Ranking<'_>, measured: &'a [Drawable<'a>]) -> Vec
     let ranks: Vec<usize> =
         subject_sentences::sentences(ranking).iter().map(|(index, _)| *index).collect();
     let mut sorted: Vec<&Drawable<'_>> = measured.iter().collect();
-    sorted.sort_by_key(|drawable| ranks.iter().position(|index| *index == drawable.index));
+    sorted.sort_by_cached_key(|drawable| ranks.iter().position(|index| *index == drawable.index));
     let ringed = ranking.points().iter().filter(|point| point.front);
     let ringed: Vec<usize> = ringed.map(|point| point.subject).collect();
     // The best subject on tokio's own timer.

@@ -15,7 +15,7 @@ use crate::picture::canvas::{
 use crate::picture::nines;
 use crate::picture::palette::{Dash, Sign};
 use crate::report::svg::{
-    Captions, DISTRUST_NOTE, Drawable, MAX_CHARTS, MAX_SERIES, Series, grid, group_by_period, page,
+    Captions, DISTRUST_NOTE, Drawable, MAX_SERIES, Series, grid, group_by_period, page,
     period_title, shade, truncate_name,
 };
 use crate::report::trust::Trust;
@@ -86,19 +86,15 @@ pub(super) fn picture(
     if curves.iter().any(|c| c.above.is_some()) {
         note += " Hatched: too late for the bins of its source.";
     }
-    if curves.len() > MAX_CHARTS {
-        note += &format!(" The first {MAX_CHARTS} of {} subjects are drawn.", curves.len());
-    }
     let quantity = if is_gaps(report) { "gap" } else { "lateness" };
     let axes = Axes::new(&curves, quantity, trust);
     let what = title(&format!("{} by percentile", capitalize(quantity)), shared);
     let captions = Captions { headline, what, note: &note, footer };
     let groups = group_by_period(&curves);
     if groups.iter().any(|group| group.len() > MAX_SERIES) {
-        let drawn = &curves[..curves.len().min(MAX_CHARTS)];
-        let (rows, _) = grid(drawn.len(), COLUMNS);
+        let (rows, _) = grid(curves.len(), COLUMNS);
         let height = rows as u32 * SUBJECT_HEIGHT;
-        let draw = |area: &Area<'_>| draw_subjects(area, drawn, &axes);
+        let draw = |area: &Area<'_>| draw_subjects(area, &curves, &axes);
         return Some(page("percentiles", height, &captions, draw));
     }
     let (rows, _) = grid(groups.len(), 2);
