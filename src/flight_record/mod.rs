@@ -3,6 +3,8 @@
 pub mod conversion;
 pub mod formats;
 
+use std::ops::RangeInclusive;
+
 use files::file::File;
 use files::report::why::{Behind, LateCode, Shares};
 
@@ -152,17 +154,17 @@ impl FlightRound {
         }
     }
 
-    /// Removes what happened before a time.
-    pub fn remove_before(&mut self, oldest_ns: i64) {
-        self.ticks.retain(|tick| tick.arrival_ns() >= oldest_ns);
+    /// Removes what happened before or after a time span.
+    pub fn retain(&mut self, span_ns: &RangeInclusive<i64>) {
+        self.ticks.retain(|tick| span_ns.contains(&tick.arrival_ns()));
         if let Some(switches) = &mut self.switches {
-            switches.retain(|switch| switch.at_ns >= oldest_ns);
+            switches.retain(|switch| span_ns.contains(&switch.at_ns));
         }
         if let Some(assignments) = &mut self.assignments {
-            assignments.retain(|assignment| assignment.at_ns >= oldest_ns);
+            assignments.retain(|assignment| span_ns.contains(&assignment.at_ns));
         }
         if let Some(samples) = &mut self.samples {
-            samples.retain(|sample| sample.at_ns >= oldest_ns);
+            samples.retain(|sample| span_ns.contains(&sample.at_ns));
         }
     }
 }

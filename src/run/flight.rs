@@ -195,7 +195,7 @@ fn flight_ticks(
 fn recorded_part(round: &FlightRound, arrival_ns: i64) -> Option<FlightRound> {
     let mut round = round.clone();
     round.shift(arrival_ns.saturating_neg());
-    round.remove_before(-to_signed_ns(RECORDED_TIME));
+    round.retain(&(-to_signed_ns(RECORDED_TIME)..=i64::MAX));
     round.name_threads(os::thread_name);
     (!round.ticks.is_empty()).then_some(round)
 }

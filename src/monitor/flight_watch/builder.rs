@@ -1,5 +1,6 @@
 //! Builds the file of a flight record.
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use cli::units::{ns_after, to_ns, to_signed};
@@ -34,7 +35,8 @@ pub fn build(
     let mut length_ns = to_ns(past.length);
     if let (Some(first), Some(occupants)) = (rounds.first_mut(), &past.occupants) {
         first.assignments = cpu_assignments(occupants);
-        length_ns = length_ns.min(drop_excess(first));
+        length_ns = length_ns.min(max_length_ns(first));
+        first.retain(&span_ns(length_ns));
         first.name_threads(|thread| past.names.find(thread));
     }
     let flight = Flight {
@@ -83,21 +85,29 @@ fn flight_round(
     }
 }
 
-/// Leaves out the oldest entries of the CPUs if there are too many. Returns the time that the
-/// others cover.
-fn drop_excess(round: &mut FlightRound) -> u64 {
-    let Some(assignments) = &mut round.assignments else { return u64::MAX };
-    let excess = assignments.len().saturating_sub(MAX_ASSIGNMENTS);
-    assignments.drain(..excess);
-    if excess > 0 { assignments[0].at_ns.min(0).unsigned_abs() } else { u64::MAX }
+/// Returns the length of a record that has as many entries of the CPUs as a file may contain.
+fn max_length_ns(round: &FlightRound) -> u64 {
+    let assignments = round.assignments.iter().flatten();
+    let mut distances_ns: Vec<u64> = assignments.map(|a| a.at_ns.unsigned_abs()).collect();
+    if distances_ns.len() <= MAX_ASSIGNMENTS {
+        return u64::MAX;
+    }
+    *distances_ns.select_nth_unstable(MAX_ASSIGNMENTS).1
 }
 
-/// Returns the JSON of a record. If it is too large, the older half of its time is left out,
+/// Returns the time span of a record. On a busy machine, a late tick may be noticed long after it
+/// came: what follows it is recorded for at most as long as what was before it.
+fn span_ns(length_ns: u64) -> RangeInclusive<i64> {
+    let length_ns = to_signed(length_ns);
+    -length_ns..=length_ns
+}
+
+/// Returns the JSON of a record. If it is too large, the outer half of its time is left out,
 /// repeatedly.
 fn to_bounded_json(mut flight: Flight) -> String {
     loop {
-        let oldest_ns = -to_signed(flight.length_ns);
-        flight.rounds.iter_mut().for_each(|round| round.remove_before(oldest_ns));
+        let span_ns = span_ns(flight.length_ns);
+        flight.rounds.iter_mut().for_each(|round| round.retain(&span_ns));
         flight.rounds.retain(|round| !round.ticks.is_empty());
         let json = flight.to_json();
         if json.len() <= MAX_FLIGHT_BYTES || flight.length_ns == 0 {
@@ -109,7 +119,10 @@ fn to_bounded_json(mut flight: Flight) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
+    use crate::flight_record::CpuAssignment;
     use files::why::{CpuInterval, CpuIntervals};
 
     fn trigger(number: u64) -> (LoopId, AccountedTick) {
@@ -127,11 +140,17 @@ mod tests {
 
     /// Builds the record of a tick before which a CPU switched `turns` times, every microsecond.
     fn build(turns: i64) -> (String, Flight) {
+        build_with(Duration::from_secs(2), -turns..0)
+    }
+
+    /// Builds the record of a tick, of which `length` is complete, with a switch of a CPU at each of
+    /// these microseconds.
+    fn build_with(length: Duration, turns_us: Range<i64>) -> (String, Flight) {
         let (loop_id, tick) = trigger(5);
-        let turn = |n: i64| CpuInterval { at_ns: -1_000 * (turns - n), thread: u32::MAX };
-        let occupants = CpuIntervals::from([(3, (0..turns).map(turn).collect())]);
+        let turn = |us: i64| CpuInterval { at_ns: 1_000 * us, thread: u32::MAX };
+        let occupants = CpuIntervals::from([(3, turns_us.map(turn).collect())]);
         let past = Past {
-            length: Duration::from_secs(2),
+            length,
             loops: vec![ExplainedLoop::default()],
             occupants: Some(occupants),
             ..Past::default()
@@ -167,5 +186,24 @@ mod tests {
         assert_eq!(assignments.last().unwrap().at_ns, -1_000, "the newest are kept");
         assert!(assignments[0].at_ns >= -i64::try_from(flight.length_ns).unwrap());
         assert!(flight.length_ns >= 10_000_000, "{}", flight.length_ns);
+    }
+
+    /// A late tick that was noticed late: its record is what was before it, not what followed.
+    #[test]
+    fn later_time_has_no_priority() {
+        let (json, flight) = build_with(Duration::from_secs(2), -50_000..500_000);
+        assert!(json.len() <= MAX_FLIGHT_BYTES, "{}", json.len());
+        assert!(flight.length_ns >= 10_000_000, "{}", flight.length_ns);
+        let assignments = flight.rounds[0].assignments.as_ref().unwrap();
+        let is_before = |assignment: &&CpuAssignment| assignment.at_ns < 0;
+        assert_eq!(assignments.iter().filter(is_before).count(), assignments.len() / 2);
+        assert_eq!(flight.rounds[0].ticks.len(), 1);
+    }
+
+    #[test]
+    fn records_without_past_are_bounded() {
+        let (json, flight) = build_with(Duration::ZERO, 0..500_000);
+        assert!(json.len() <= MAX_FLIGHT_BYTES, "{}", json.len());
+        assert_eq!((flight.length_ns, flight.rounds[0].ticks.len()), (0, 1));
     }
 }
