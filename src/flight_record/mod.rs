@@ -154,7 +154,7 @@ impl FlightRound {
         }
     }
 
-    /// Removes what happened before or after a time span.
+    /// Keeps only what happened in a time span.
     pub fn retain(&mut self, span_ns: &RangeInclusive<i64>) {
         self.ticks.retain(|tick| span_ns.contains(&tick.arrival_ns()));
         if let Some(switches) = &mut self.switches {
@@ -166,6 +166,7 @@ impl FlightRound {
         if let Some(samples) = &mut self.samples {
             samples.retain(|sample| span_ns.contains(&sample.at_ns));
         }
+        self.samples.take_if(|samples| samples.is_empty());
     }
 }
 

@@ -12,6 +12,7 @@ use engine::measure::late_tick_log::{AccountedTick, LateTickLog};
 use engine::measure::why::hindsight::{Hindsight, LateLoop, PastConditions};
 use tickmeter::read::FileId;
 
+use self::builder::BuiltFlight;
 use crate::meters::{MeterClocks, ReadMeter, late_ticks};
 use crate::monitor::limits::Limit;
 use crate::monitor::loop_id::LoopId;
@@ -200,8 +201,12 @@ impl FlightWatch {
                 self.trigger = Some(Trigger { loop_id: loop_id.clone(), tick });
             }
         }
-        let excess = recent.ticks.len().saturating_sub(MAX_TICKS);
-        recent.ticks.drain(..excess);
+        let mut excess = recent.ticks.len().saturating_sub(MAX_TICKS);
+        recent.ticks.retain(|tick| {
+            let is_dropped = excess > 0 && !is_of_trigger(self.trigger.as_ref(), tick);
+            excess -= usize::from(is_dropped);
+            !is_dropped
+        });
     }
 
     /// Keeps the time before the worst tick since the last call, if it matters for a limit.
@@ -249,7 +254,10 @@ impl FlightWatch {
     fn forget_old_ticks(&mut self, now: Instant) {
         let max_age = self.length.saturating_mul(2);
         for recent in self.loops.values_mut() {
-            recent.ticks.retain(|tick| now.saturating_duration_since(tick.wake) <= max_age);
+            recent.ticks.retain(|tick| {
+                is_of_trigger(self.trigger.as_ref(), tick)
+                    || now.saturating_duration_since(tick.wake) <= max_age
+            });
         }
         self.loops.retain(|_, recent| !recent.ticks.is_empty());
     }
@@ -270,10 +278,8 @@ impl FlightWatch {
         let loops_only = late_loops.iter().map(|(_, late_loop)| late_loop);
         let past = self.hindsight.look_back(loops_only, trigger.tick.wake, conditions)?;
         let limit = self.loops.get(&trigger.loop_id)?.rule.late_from;
-        let json = builder::build(trigger.tick, limit, &late_loops, past);
-        let is_late = |(_, late_loop): &&(&LoopId, LateLoop)| !late_loop.ticks.is_empty();
-        let loops = late_loops.iter().filter(is_late).map(|(loop_id, _)| (*loop_id).clone());
-        Some(PendingFlight { loops: loops.collect(), trigger, json })
+        let BuiltFlight { json, loops } = builder::build(trigger.tick, limit, &late_loops, past);
+        Some(PendingFlight { trigger, loops, json })
     }
 
     /// Ends the interval. Returns the records with a late tick of a loop that broke a limit, in
@@ -283,6 +289,11 @@ impl FlightWatch {
         pending.retain(|pending| pending.loops.iter().any(|loop_id| breached.contains(loop_id)));
         pending.into_iter().map(|pending| pending.json).collect()
     }
+}
+
+/// Returns whether a tick is the one that waits for its record.
+fn is_of_trigger(trigger: Option<&Trigger>, tick: &AccountedTick) -> bool {
+    trigger.is_some_and(|trigger| trigger.tick.number == tick.number)
 }
 
 impl RecentLoop {

@@ -19,6 +19,39 @@ const MAX_FLIGHT_BYTES: usize = 5_000_000;
 /// Number of entries of CPUs above which the file is certainly too large.
 const MAX_ASSIGNMENTS: usize = 100_000;
 
+/// A file, and what it is about.
+pub struct BuiltFlight {
+    pub json: String,
+    /// Loops with a late tick in it.
+    pub loops: Vec<LoopId>,
+}
+
+/// The recorded time before and after a late tick.
+#[derive(Clone, Copy)]
+struct Span {
+    before_ns: u64,
+    after_ns: u64,
+}
+
+impl Span {
+    /// Returns the span with times relative to the late tick.
+    fn range_ns(self) -> RangeInclusive<i64> {
+        -to_signed(self.before_ns)..=to_signed(self.after_ns)
+    }
+
+    /// Leaves out half of the longer part, the time after the late tick if they are equal. Returns
+    /// false if nothing is left to leave out.
+    fn shorten(&mut self) -> bool {
+        let longer = match self.after_ns >= self.before_ns {
+            true => &mut self.after_ns,
+            false => &mut self.before_ns,
+        };
+        let had_time = *longer > 0;
+        *longer /= 2;
+        had_time
+    }
+}
+
 /// Returns the file of the record before `late_tick`, a tick of the first loop. `past` contains the
 /// explanations of the loops in the same order.
 pub fn build(
@@ -26,23 +59,28 @@ pub fn build(
     limit: Duration,
     loops: &[(&LoopId, LateLoop)],
     mut past: Past,
-) -> String {
+) -> BuiltFlight {
     let arrival = late_tick.wake;
     let mut rounds = Vec::new();
     for ((loop_id, late_loop), explained) in loops.iter().zip(&past.loops) {
         rounds.push(flight_round(loop_id, late_loop, explained, arrival));
     }
-    let mut length_ns = to_ns(past.length);
     if let (Some(first), Some(occupants)) = (rounds.first_mut(), &past.occupants) {
         first.assignments = cpu_assignments(occupants);
-        length_ns = length_ns.min(max_length_ns(first));
-        first.retain(&span_ns(length_ns));
+    }
+    // On a busy machine, a late tick may be noticed long after it came.
+    let latest_ns = rounds.iter().flat_map(FlightRound::times).max();
+    let after_ns = latest_ns.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
+    let mut span = Span { before_ns: to_ns(past.length), after_ns };
+    if let Some(first) = rounds.first_mut() {
+        while has_excess_assignments(first, span) && span.shorten() {}
+        first.retain(&span.range_ns());
         first.name_threads(|thread| past.names.find(thread));
     }
     let flight = Flight {
         schema: Flight::SCHEMA.to_owned(),
         at_utc: calendar_time(arrival),
-        length_ns,
+        length_ns: span.before_ns,
         limit_ns: to_ns(limit),
         ended: false,
         late: FlightTrigger {
@@ -55,7 +93,8 @@ pub fn build(
         rounds,
         hint: past.hint,
     };
-    to_bounded_json(flight)
+    let loops = loops.iter().map(|(loop_id, _)| (*loop_id).clone()).collect();
+    build_bounded(flight, loops, span)
 }
 
 /// Converts the late ticks of a loop. Those whose thread was recorded have their causes.
@@ -85,35 +124,27 @@ fn flight_round(
     }
 }
 
-/// Returns the length of a record that has as many entries of the CPUs as a file may contain.
-fn max_length_ns(round: &FlightRound) -> u64 {
+/// Returns whether a span has more entries of CPUs than a file can contain.
+fn has_excess_assignments(round: &FlightRound, span: Span) -> bool {
+    let range_ns = span.range_ns();
     let assignments = round.assignments.iter().flatten();
-    let mut distances_ns: Vec<u64> = assignments.map(|a| a.at_ns.unsigned_abs()).collect();
-    if distances_ns.len() <= MAX_ASSIGNMENTS {
-        return u64::MAX;
-    }
-    *distances_ns.select_nth_unstable(MAX_ASSIGNMENTS).1
+    assignments.filter(|assignment| range_ns.contains(&assignment.at_ns)).count() > MAX_ASSIGNMENTS
 }
 
-/// Returns the time span of a record. On a busy machine, a late tick may be noticed long after it
-/// came: what follows it is recorded for at most as long as what was before it.
-fn span_ns(length_ns: u64) -> RangeInclusive<i64> {
-    let length_ns = to_signed(length_ns);
-    -length_ns..=length_ns
-}
-
-/// Returns the JSON of a record. If it is too large, the outer half of its time is left out,
-/// repeatedly.
-fn to_bounded_json(mut flight: Flight) -> String {
+/// Returns the file of a record whose rounds belong to these loops. If it is too large, half of the
+/// longer part of its time is left out, repeatedly.
+fn build_bounded(mut flight: Flight, mut loops: Vec<LoopId>, mut span: Span) -> BuiltFlight {
     loop {
-        let span_ns = span_ns(flight.length_ns);
-        flight.rounds.iter_mut().for_each(|round| round.retain(&span_ns));
+        let range_ns = span.range_ns();
+        flight.length_ns = span.before_ns;
+        flight.rounds.iter_mut().for_each(|round| round.retain(&range_ns));
+        let mut has_ticks = flight.rounds.iter().map(|round| !round.ticks.is_empty());
+        loops.retain(|_| has_ticks.next().unwrap_or(false));
         flight.rounds.retain(|round| !round.ticks.is_empty());
         let json = flight.to_json();
-        if json.len() <= MAX_FLIGHT_BYTES || flight.length_ns == 0 {
-            return json;
+        if json.len() <= MAX_FLIGHT_BYTES || !span.shorten() {
+            return BuiltFlight { json, loops };
         }
-        flight.length_ns /= 2;
     }
 }
 
@@ -143,8 +174,8 @@ mod tests {
         build_with(Duration::from_secs(2), -turns..0)
     }
 
-    /// Builds the record of a tick, of which `length` is complete, with a switch of a CPU at each of
-    /// these microseconds.
+    /// Builds the record of a tick, of whose past `length` is complete, with a switch of a CPU at
+    /// each of these microseconds.
     fn build_with(length: Duration, turns_us: Range<i64>) -> (String, Flight) {
         let (loop_id, tick) = trigger(5);
         let turn = |us: i64| CpuInterval { at_ns: 1_000 * us, thread: u32::MAX };
@@ -156,7 +187,8 @@ mod tests {
             ..Past::default()
         };
         let late_loop = LateLoop { threads: vec![1], is_own: true, ticks: vec![tick] };
-        let json = super::build(tick, Duration::from_millis(2), &[(&loop_id, late_loop)], past);
+        let loops = [(&loop_id, late_loop)];
+        let json = super::build(tick, Duration::from_millis(2), &loops, past).json;
         let flight = Flight::from_json(&json).unwrap();
         (json, flight)
     }
@@ -188,16 +220,15 @@ mod tests {
         assert!(flight.length_ns >= 10_000_000, "{}", flight.length_ns);
     }
 
-    /// A late tick that was noticed late: its record is what was before it, not what followed.
     #[test]
-    fn later_time_has_no_priority() {
-        let (json, flight) = build_with(Duration::from_secs(2), -50_000..500_000);
+    fn large_records_lose_later_time_first() {
+        let (json, flight) = build_with(Duration::from_secs(2), -10_000..500_000);
         assert!(json.len() <= MAX_FLIGHT_BYTES, "{}", json.len());
-        assert!(flight.length_ns >= 10_000_000, "{}", flight.length_ns);
         let assignments = flight.rounds[0].assignments.as_ref().unwrap();
         let is_before = |assignment: &&CpuAssignment| assignment.at_ns < 0;
-        assert_eq!(assignments.iter().filter(is_before).count(), assignments.len() / 2);
-        assert_eq!(flight.rounds[0].ticks.len(), 1);
+        assert_eq!(assignments.iter().filter(is_before).count(), 10_000);
+        assert!(assignments.len() > 20_000, "{}", assignments.len());
+        assert!(flight.length_ns >= 10_000_000, "{}", flight.length_ns);
     }
 
     #[test]
@@ -205,5 +236,32 @@ mod tests {
         let (json, flight) = build_with(Duration::ZERO, 0..500_000);
         assert!(json.len() <= MAX_FLIGHT_BYTES, "{}", json.len());
         assert_eq!((flight.length_ns, flight.rounds[0].ticks.len()), (0, 1));
+        let (_, flight) = build_with(Duration::ZERO, -1_000..1_000);
+        let assignments = flight.rounds[0].assignments.as_ref().unwrap();
+        assert_eq!(assignments.len(), 1_000, "what followed fits");
+    }
+
+    #[test]
+    fn loops_without_ticks_are_omitted() {
+        let (loop_id, tick) = trigger(5);
+        let (mut other_id, mut other_tick) = trigger(6);
+        let LoopId::Probe { subject, .. } = &mut other_id else { panic!("{other_id:?}") };
+        "other".clone_into(subject);
+        other_tick.wake += Duration::from_secs(1);
+        let turn = |us: i64| CpuInterval { at_ns: 1_000 * us, thread: u32::MAX };
+        let loops_after = |turns: i64| {
+            let late_loop = |tick| LateLoop { threads: vec![1], is_own: true, ticks: vec![tick] };
+            let past = Past {
+                length: Duration::from_millis(10),
+                loops: vec![ExplainedLoop::default(), ExplainedLoop::default()],
+                occupants: Some(CpuIntervals::from([(3, (0..turns).map(turn).collect())])),
+                ..Past::default()
+            };
+            let loops = [(&loop_id, late_loop(tick)), (&other_id, late_loop(other_tick))];
+            super::build(tick, Duration::from_millis(2), &loops, past).loops
+        };
+        assert_eq!(loops_after(10), [loop_id.clone(), other_id.clone()]);
+        let loops = loops_after(500_000);
+        assert_eq!(loops, std::slice::from_ref(&loop_id), "the time of the other is left out");
     }
 }

@@ -1,4 +1,7 @@
+use files::file::File as _;
+
 use super::*;
+use crate::flight_record::Flight;
 
 fn rule(limits: &[&str]) -> Option<LateRule> {
     let limits: Vec<Limit> = limits.iter().map(|text| text.parse().unwrap()).collect();
@@ -88,4 +91,22 @@ fn records_of_an_interval_are_limited() {
     let least = watch.pending.iter().map(PendingFlight::lateness).min();
     assert!(least >= Some(Duration::from_millis(4)), "the lowest are dropped: {least:?}");
     assert!(watch.trigger.is_some(), "a tick shortly after a record waits");
+}
+
+#[test]
+fn waiting_ticks_are_kept() {
+    let Some(mut watch) = watch() else { return };
+    let rule = LateRule { late_from: Duration::ZERO, broken_from: Some(Duration::ZERO) };
+    let mut add = |lateness: Duration, count: usize| {
+        let ticks = (0..count).map(|_| tick(lateness)).collect();
+        watch.add_ticks(&loop_id("a"), rule, Vec::new(), ticks);
+    };
+    add(Duration::from_millis(2), 1);
+    add(Duration::from_millis(1), 2 * MAX_TICKS);
+    assert_eq!(watch.loops[&loop_id("a")].ticks.len(), MAX_TICKS);
+    watch.capture(true);
+    let flights = watch.close_interval(&[loop_id("a")]);
+    let flight = Flight::from_json(&flights[0]).unwrap();
+    let ticks = &flight.rounds[0].ticks;
+    assert!(ticks.iter().any(|tick| tick.tick == flight.late.tick), "{:?}", flight.late);
 }
