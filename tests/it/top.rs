@@ -59,7 +59,7 @@ fn metered_program() {
     println!("\nready {}", std::process::id());
     let has_late_ticks = std::env::var_os(LATE_VARIABLE).is_some();
     if has_late_ticks {
-        // Where this is permitted, a late tick runs its code even next to many other programs,
+        // If this is permitted, a late tick runs its code even next to many other programs,
         // instead of waiting for a CPU.
         _ = rustix::process::nice(-20);
     }

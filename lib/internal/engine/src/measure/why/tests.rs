@@ -245,7 +245,7 @@ fn assert_found<C: Cause>(class: Class, min_share: f64) {
     let share = injected.found_ns as f64 / injected.total_ns.max(1) as f64;
     // A machine that pauses in nearly every delay shows nothing: the few others are undisturbed by
     // chance. Ticks are due in many of a hundred delays, unless their times are wrong.
-    let is_unknown = injected.ticks < TICKS && injected.delays < 100;
+    let is_unknown = injected.delays < if injected.ticks == 0 { 100 } else { 20 };
     assert!(share >= min_share || is_unknown, "{class:?}: {share}, {injected:?}");
 }
 
