@@ -43,12 +43,16 @@ impl LateRule {
         Some(Self { late_from: late_from.min()?, broken_from })
     }
 
+    /// Returns whether a tick breaks a limit without others.
+    fn breaks_alone(&self, lateness: Duration) -> bool {
+        self.broken_from.is_some_and(|limit| lateness > limit)
+    }
+
     /// Returns whether a tick is worth a record. If it cannot break a limit alone, it has to be
     /// later than those of the interval that were captured, so that a loop with many late ticks
     /// costs little.
     fn is_trigger(&self, lateness: Duration, highest: Duration) -> bool {
-        let breaks_alone = self.broken_from.is_some_and(|limit| lateness > limit);
-        breaks_alone || (lateness > self.late_from && lateness > highest)
+        self.breaks_alone(lateness) || (lateness > self.late_from && lateness > highest)
     }
 }
 
@@ -83,6 +87,15 @@ struct RecentLoop {
 struct Trigger {
     loop_id: LoopId,
     tick: AccountedTick,
+    /// Whether it breaks a limit without others.
+    breaks_alone: bool,
+}
+
+impl Trigger {
+    /// Returns the order in which ticks get records: those that break a limit for certain first.
+    fn severity(&self) -> (bool, Duration) {
+        (self.breaks_alone, self.tick.lateness())
+    }
 }
 
 /// A record that is written if a limit of one of its loops is broken.
@@ -92,12 +105,6 @@ struct PendingFlight {
     /// Loops with a late tick.
     loops: Vec<LoopId>,
     json: String,
-}
-
-impl PendingFlight {
-    fn lateness(&self) -> Duration {
-        self.trigger.tick.lateness()
-    }
 }
 
 impl FlightWatch {
@@ -181,7 +188,8 @@ impl FlightWatch {
             return;
         }
         let captured = self.pending.iter().filter(|pending| pending.trigger.loop_id == *loop_id);
-        let highest = captured.map(PendingFlight::lateness).max().unwrap_or_default();
+        let highest =
+            captured.map(|pending| pending.trigger.tick.lateness()).max().unwrap_or_default();
         let recent = self.loops.entry(loop_id.clone()).or_insert_with(|| RecentLoop {
             rule,
             ids: Vec::new(),
@@ -195,18 +203,21 @@ impl FlightWatch {
             self.late_ticks += 1;
             tick.number = self.late_ticks;
             recent.ticks.push_back(tick);
-            let lateness = tick.lateness();
-            let is_later = self.trigger.as_ref().is_none_or(|t| lateness > t.tick.lateness());
-            if is_later && rule.is_trigger(lateness, highest) {
-                self.trigger = Some(Trigger { loop_id: loop_id.clone(), tick });
+            if rule.is_trigger(tick.lateness(), highest) {
+                let breaks_alone = rule.breaks_alone(tick.lateness());
+                let trigger = Trigger { loop_id: loop_id.clone(), tick, breaks_alone };
+                if self.trigger.as_ref().is_none_or(|t| trigger.severity() > t.severity()) {
+                    self.trigger = Some(trigger);
+                }
             }
         }
-        let mut excess = recent.ticks.len().saturating_sub(MAX_TICKS);
-        recent.ticks.retain(|tick| {
-            let is_dropped = excess > 0 && !is_of_trigger(self.trigger.as_ref(), tick);
-            excess -= usize::from(is_dropped);
-            !is_dropped
-        });
+        // Next to a tick that waits for its record, the ticks before it are kept, too.
+        let newest = recent.ticks.len().saturating_sub(MAX_TICKS);
+        let waiting =
+            recent.ticks.iter().position(|tick| is_of_trigger(self.trigger.as_ref(), tick));
+        let first = waiting.map_or(newest, |n| newest.min(n.saturating_sub(MAX_TICKS / 2)));
+        recent.ticks.drain(..first);
+        recent.ticks.truncate(MAX_TICKS);
     }
 
     /// Keeps the time before the worst tick since the last call, if it matters for a limit.
@@ -223,22 +234,21 @@ impl FlightWatch {
             return;
         }
         let has_capacity = self.pending.len() < MAX_FLIGHTS;
-        let is_later = |trigger: &Trigger| {
-            self.pending.iter().any(|pending| trigger.tick.lateness() > pending.lateness())
+        let is_worse = |trigger: &Trigger| {
+            self.pending.iter().any(|pending| trigger.severity() > pending.trigger.severity())
         };
-        let trigger = self.trigger.take().filter(|trigger| has_capacity || is_later(trigger));
+        let trigger = self.trigger.take().filter(|trigger| has_capacity || is_worse(trigger));
         let Some(trigger) = trigger else { return };
         self.last_capture = Some(now);
         self.pending.extend(self.build_pending(trigger, steal_ns));
         self.drop_excess();
     }
 
-    /// Drops the records of the ticks with the lowest lateness if there are too many, or too large
-    /// ones.
+    /// Drops the records of the least severe ticks if there are too many, or too large ones.
     fn drop_excess(&mut self) {
         let mut bytes: usize = self.pending.iter().map(|pending| pending.json.len()).sum();
         while self.pending.len() > MAX_FLIGHTS || bytes > MAX_PENDING_BYTES {
-            let least = (0..self.pending.len()).min_by_key(|&i| self.pending[i].lateness());
+            let least = (0..self.pending.len()).min_by_key(|&i| self.pending[i].trigger.severity());
             bytes -= least.map_or(bytes, |least| self.pending.remove(least).json.len());
         }
     }

@@ -88,7 +88,7 @@ fn records_of_an_interval_are_limited() {
     watch.add_ticks(&loop_id("a"), rule, Vec::new(), vec![tick(Duration::from_millis(1))]);
     watch.capture(false);
     assert_eq!(watch.pending.len(), MAX_FLIGHTS);
-    let least = watch.pending.iter().map(PendingFlight::lateness).min();
+    let least = watch.pending.iter().map(|pending| pending.trigger.tick.lateness()).min();
     assert!(least >= Some(Duration::from_millis(4)), "the lowest are dropped: {least:?}");
     assert!(watch.trigger.is_some(), "a tick shortly after a record waits");
 }
@@ -109,4 +109,34 @@ fn waiting_ticks_are_kept() {
     let flight = Flight::from_json(&flights[0]).unwrap();
     let ticks = &flight.rounds[0].ticks;
     assert!(ticks.iter().any(|tick| tick.tick == flight.late.tick), "{:?}", flight.late);
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the time of the last record")]
+fn old_waiting_ticks_are_kept() {
+    let Some(mut watch) = watch() else { return };
+    let rule = LateRule { late_from: Duration::ZERO, broken_from: Some(Duration::ZERO) };
+    let mut old = tick(Duration::from_millis(2));
+    (old.due, old.wake) = (old.due - 4 * watch.length, old.wake - 4 * watch.length);
+    watch.add_ticks(&loop_id("a"), rule, Vec::new(), vec![old]);
+    watch.last_capture = Some(Instant::now());
+    watch.capture(false);
+    watch.capture(true);
+    assert_eq!(watch.close_interval(&[loop_id("a")]).len(), 1);
+}
+
+#[test]
+fn certain_breaches_come_first() {
+    let Some(mut watch) = watch() else { return };
+    let single = LateRule { late_from: Duration::ZERO, broken_from: Some(Duration::ZERO) };
+    let together = LateRule { late_from: Duration::ZERO, broken_from: None };
+    let mut add = |name: &str, rule, ms| {
+        let ticks = vec![tick(Duration::from_millis(ms))];
+        watch.add_ticks(&loop_id(name), rule, Vec::new(), ticks);
+        watch.trigger.as_ref().unwrap().loop_id.clone()
+    };
+    assert_eq!(add("percentile", together, 5), loop_id("percentile"));
+    assert_eq!(add("single", single, 2), loop_id("single"));
+    assert_eq!(add("percentile", together, 9), loop_id("single"));
+    assert_eq!(add("single-2", single, 3), loop_id("single-2"));
 }
