@@ -92,7 +92,8 @@ struct Trigger {
 }
 
 impl Trigger {
-    /// Returns the order in which ticks get records: those that break a limit for certain first.
+    /// Returns the key by which ticks get records, the highest first: those that break a limit alone
+    /// come before all others.
     fn severity(&self) -> (bool, Duration) {
         (self.breaks_alone, self.tick.lateness())
     }
