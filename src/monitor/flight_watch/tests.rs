@@ -101,6 +101,7 @@ fn waiting_ticks_are_kept() {
         let ticks = (0..count).map(|_| tick(lateness)).collect();
         watch.add_ticks(&loop_id("a"), rule, Vec::new(), ticks);
     };
+    add(Duration::from_millis(1), 3);
     add(Duration::from_millis(2), 1);
     add(Duration::from_millis(1), 2 * MAX_TICKS);
     assert_eq!(watch.loops[&loop_id("a")].ticks.len(), MAX_TICKS);
@@ -109,6 +110,8 @@ fn waiting_ticks_are_kept() {
     let flight = Flight::from_json(&flights[0]).unwrap();
     let ticks = &flight.rounds[0].ticks;
     assert!(ticks.iter().any(|tick| tick.tick == flight.late.tick), "{:?}", flight.late);
+    let before = watch.loops[&loop_id("a")].ticks.iter().map(|tick| tick.number);
+    assert_eq!(before.filter(|number| *number < flight.late.tick).count(), 3);
 }
 
 #[test]
